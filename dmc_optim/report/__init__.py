@@ -1,0 +1,1 @@
+"""dmc_optim/report."""
