@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from schemas.enums import Status
+from schemas.enums import Outcome, Status
 
 MIB = 1 << 20
 
@@ -21,6 +21,14 @@ class StopRule(StrEnum):
     ALL = "all"
     FIRST_FAILURE = "first_failure"  # first hard failure; time-outs and infrastructure never end it
     FIRST_NON_SUCCESS = "first_non_success"  # first failure or time-out; infrastructure never ends it
+
+    def ends_after(self, status: Status) -> bool:
+        """Whether a result of this status is the last one of its request."""
+        if self is StopRule.FIRST_FAILURE:
+            return status.outcome is Outcome.FAILURE
+        if self is StopRule.FIRST_NON_SUCCESS:
+            return status.outcome in (Outcome.FAILURE, Outcome.TIMEOUT)
+        return False
 
 
 class Clock(StrEnum):
@@ -126,3 +134,14 @@ class Executor(Protocol):
     def execute_many(self, requests: Iterable[Request]) -> Iterator[tuple[int, list[Result]]]: ...
 
     def close(self) -> None: ...
+
+
+@runtime_checkable
+class Cancellable(Protocol):
+    """An executor whose running requests can be ended from another thread.
+
+    `cancel` ends the request that runs under this request_id: its programs are killed at once and its iterator
+    ends early. Unknown ids are ignored. The service calls it when the client of a request is gone.
+    """
+
+    def cancel(self, request_id: str) -> None: ...
