@@ -2,7 +2,7 @@
 
 import pyarrow as pa
 
-from schemas.enums import Category, Entity, Label, Reason, Stage
+from schemas.enums import AttemptReason, Category, Entity, Label, Reason, Stage
 from schemas.table import Column, Table
 
 _LABELS = ", ".join(f"'{label}'" for label in Label)
@@ -24,7 +24,7 @@ ATTRITION = Table(
             "Label of solutions, category of tests, else the empty string.",
             accepted=("", *Label, *Category),
         ),
-        Column("reason", pa.string(), "Reason of the drop, or `total`."),
+        Column("reason", pa.string(), "Reason of the drop, or `total`.", accepted=(*Reason, *AttemptReason)),
         Column("n_in", pa.int64(), "How many entered the stage; null except in the total.", nullable=True, minimum=0),
         Column("n_out", pa.int64(), "How many survived it; null except in the total.", nullable=True, minimum=0),
         Column("n_created", pa.int64(), "How many it made; null except in the total.", nullable=True, minimum=0),

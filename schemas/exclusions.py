@@ -2,10 +2,10 @@
 
 import pyarrow as pa
 
-from schemas.enums import ATTRITION_ONLY, Entity, Reason, Stage
+from schemas.enums import ATTRITION_ONLY, AttemptReason, Entity, Reason, Stage
 from schemas.table import Column, ForeignKey, Table
 
-EXCLUSION_REASONS = tuple(reason for reason in Reason if reason not in ATTRITION_ONLY)
+EXCLUSION_REASONS = (*(reason for reason in Reason if reason not in ATTRITION_ONLY), *AttemptReason)
 
 EXCLUSIONS = Table(
     name="exclusions",

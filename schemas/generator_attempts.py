@@ -3,6 +3,7 @@
 import pyarrow as pa
 
 from schemas.consensus import GENERATED_CAMPAIGNS
+from schemas.enums import AttemptReason
 from schemas.table import Column, ForeignKey, Table
 
 GENERATOR_ATTEMPTS = Table(
@@ -18,7 +19,13 @@ GENERATOR_ATTEMPTS = Table(
         Column("seed", pa.int64(), "Sampling seed asked for.", nullable=True),
         Column("completion", pa.string(), "The answer as given; null when there was none.", nullable=True),
         Column("accepted", pa.bool_(), "Its tests entered the suite."),
-        Column("reason", pa.string(), "Why it was rejected; null when accepted.", nullable=True),
+        Column(
+            "reason",
+            pa.string(),
+            "Why it was rejected; null when accepted.",
+            nullable=True,
+            accepted=tuple(AttemptReason),
+        ),
         Column("n_tests", pa.int64(), "Tests it gave before duplicates collapse; 0 when rejected.", minimum=0),
         Column(
             "n_agreeing",
