@@ -21,6 +21,9 @@ CORE = [
     "plotly>=6",
     "fastapi>=0.115",
     "uvicorn>=0.30",
+    "uvloop>=0.20; sys_platform != 'win32'",
+    "httptools>=0.6",
+    "httpx2>=2.10",  # the maintained continuation of httpx
     "httpx>=0.27",
     "prometheus-client>=0.20",
     "sortedcontainers>=2.4",  # importable by solutions, with numpy
@@ -35,6 +38,9 @@ DEV = [
     "schemathesis>=4",
     "jsonschema>=4",
     "types-jsonschema",
+    "kubernetes>=34,<37",  # its typed models check the manifests; 37 conflicts with Beam over python-dateutil
+    "PyYAML>=6",
+    "types-PyYAML",
     "psutil>=6",
 ]
 
