@@ -204,3 +204,23 @@ class AttemptReason(StrEnum):
     AMBIGUOUS_CONSENSUS = "ambiguous_consensus"  # two equally large groups disagree
     VERIFICATION_FAILED = "verification_failed"  # the re-run of an agreeing solution did not succeed
     INFRASTRUCTURE = "infrastructure"  # not decided: the service failed; asked again on the next run
+
+
+class CalibrationFamily(StrEnum):
+    """Shapes of the stored-to-fresh duration correction (paper Table 32)."""
+
+    MULTIPLICATIVE = "multiplicative"
+    POWER_LAW = "power_law"
+    AFFINE = "affine"
+    QUADRATIC = "quadratic"
+
+
+class RewardFamily(StrEnum):
+    """How correctness, gate and quality are composed into one reward (paper D.4)."""
+
+    CORRECTNESS_ONLY = "correctness_only"
+    OPTIMIZATION_ONLY = "optimization_only"
+    COLLAPSED = "collapsed"
+    TWO_GATE = "two_gate"
+    ADDITIVE_BLEND = "additive_blend"
+    MULTITASK = "multitask"
