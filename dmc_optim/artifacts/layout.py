@@ -1,0 +1,143 @@
+"""Where things are in an output directory, and how they are read and written: one place for both.
+
+    <out>/manifest.json                         what was built, from what, with which configuration
+    <out>/stages/<stage>.json                   written last; a stage counts only once this exists
+    <out>/tables/<table>/<stage>-<shard>.parquet
+    <out>/completions/<campaign>.jsonl          answers of a live language model (a `recorded:` file)
+    <out>/dataset/<config>/<split>-*.parquet    the published configurations, and README.md, the card
+    <out>/work/<stage>-<key>/…                  parts of a stage that is running; gone when it is complete
+    <out>/previous/<stage>/<table>/…            rows of an outdated stage, kept until it is redone
+
+Everything goes through fsspec, so `<out>` may be a local path or any URL that fsspec knows (gs://, s3://, memory://).
+"""
+
+import json
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dmc_optim.errors import ArtifactError
+from schemas import TABLES
+from schemas.enums import Stage
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Paths and small reads of one output directory. Picklable: only the URL travels."""
+
+    out: str
+
+    @cached_property
+    def fs(self) -> fsspec.AbstractFileSystem:
+        """The file system behind the URL."""
+        return fsspec.core.url_to_fs(self.out)[0]
+
+    @cached_property
+    def root(self) -> str:
+        """The directory, as its file system names it."""
+        return str(fsspec.core.url_to_fs(self.out)[1]).rstrip("/")
+
+    def __getstate__(self) -> dict[str, str]:
+        return {"out": self.out}
+
+    def __setstate__(self, state: dict[str, str]) -> None:
+        object.__setattr__(self, "out", state["out"])
+
+    def path(self, *parts: str) -> str:
+        """A path below the directory."""
+        return "/".join((self.root, *parts))
+
+    def table_file(self, table: str, stage: str, shard: int) -> str:
+        """The one file a stage writes into a table for a shard."""
+        return self.path("tables", table, f"{stage}-{shard:05d}.parquet")
+
+    def stage_file(self, stage: str) -> str:
+        """The stage's completion record."""
+        return self.path("stages", f"{stage}.json")
+
+    def read_json(self, path: str) -> dict[str, Any] | None:
+        """A JSON object, or None where there is no such file. Raises ArtifactError for a broken one."""
+        try:
+            with self.fs.open(path, "rb") as handle:
+                value = json.loads(handle.read())
+        except FileNotFoundError:
+            return None
+        except (ValueError, UnicodeDecodeError) as error:
+            raise ArtifactError(f"{path}: not valid JSON ({error}); remove it or use another --out") from error
+        if not isinstance(value, dict):
+            raise ArtifactError(f"{path}: expected a JSON object; remove it or use another --out")
+        return value
+
+    def write_json(self, path: str, value: dict[str, Any]) -> None:
+        """Write a JSON object so that no reader ever sees half of it."""
+        text = json.dumps(value, indent=1, sort_keys=True, default=str) + "\n"
+        self.write_bytes(path, text.encode())
+
+    def write_bytes(self, path: str, data: bytes) -> None:
+        """Write a small file by temporary name and rename."""
+        self.fs.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
+        temporary = f"{path}.tmp"
+        with self.fs.open(temporary, "wb") as handle:
+            handle.write(data)
+        self.fs.mv(temporary, path)
+
+    def manifest(self) -> dict[str, Any]:
+        """The build's manifest. Raises ArtifactError where there is none."""
+        manifest = self.read_json(self.path("manifest.json"))
+        if manifest is None:
+            raise ArtifactError(f"{self.out}: no manifest.json there; is it the --out of a `dmc-optim build`?")
+        return manifest
+
+    def completed(self) -> dict[str, dict[str, Any]]:
+        """Completion records of the finished stages, in build order."""
+        records = {stage.value: self.read_json(self.stage_file(stage)) for stage in Stage}
+        return {stage: record for stage, record in records.items() if record is not None}
+
+    def glob(self, pattern: str) -> list[str]:
+        """Sorted paths below the directory that match a pattern; without an entry for a missing folder."""
+        return sorted(str(p) for p in self.fs.glob(self.path(pattern)))
+
+    def read(
+        self,
+        table: str,
+        *,
+        stages: tuple[str, ...] | None = None,
+        shard: int | None = None,
+        columns: list[str] | None = None,
+        problem_id: str | None = None,
+        folder: str = "tables",
+    ) -> pa.Table:
+        """Rows of a table, by stage, shard and problem where given. An absent table is an empty one."""
+        schema = TABLES[table].schema
+        tail = "*" if shard is None else f"{shard:05d}"
+        if folder == "tables":
+            names = [f"tables/{table}/{stage}-{tail}.parquet" for stage in (stages or ("*",))]
+        else:
+            names = [f"{folder}/{table}/*-{tail}.parquet"]
+        paths = [path for name in names for path in self.glob(name)]
+        filters = [("problem_id", "=", problem_id)] if problem_id is not None else None
+        parts = [read_parquet(self.fs, path, columns, filters) for path in paths]
+        wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
+        if not parts:
+            return wanted.empty_table()
+        return pa.concat_tables([part.select(wanted.names).cast(wanted) for part in parts])
+
+    def rows(self, table: str, **selection: Any) -> list[dict[str, Any]]:
+        """`read` as Python dictionaries."""
+        return self.read(table, **selection).to_pylist()
+
+
+def read_parquet(
+    fs: fsspec.AbstractFileSystem, path: str, columns: list[str] | None = None, filters: Any = None
+) -> pa.Table:
+    """One Parquet file. Raises ArtifactError with the path for a broken one."""
+    try:
+        with fs.open(path, "rb") as handle:
+            return pq.read_table(handle, columns=columns, filters=filters, partitioning=None)
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
+        first = str(error).splitlines()[0]
+        raise ArtifactError(f"{path}: not a readable Parquet file ({first}); remove it and build again") from error
