@@ -1,19 +1,21 @@
 """The error tree. Every error a user can cause is a `DmcOptimError` with a one-line message.
 
-    DmcOptimError                what went wrong, where, what to do; the CLI prints it without a traceback
-    ├── UsageError               the request cannot be carried out as asked (exit 2)
-    │   ├── ConfigError          a configuration file or option is wrong
-    │   ├── SourceError          an input file is unreadable, empty or lacks columns
-    │   ├── ArtifactError        an output directory is not what the command needs
-    │   └── InvalidInputError    arguments of a numeric function are unusable (shape, range, NaN)
-    └── RunError                 the run failed although the request was fine (exit 1)
-        ├── StageError           a pipeline stage failed
-        ├── ServiceError         an execution service could not be reached or gave no answer
-        │   ├── ServiceBusyError     it refused for load (429); carries retry_after_s
-        │   └── ServiceRejectedError it refused the request itself (401, 413, 422)
-        ├── EngineError          the embedded engine cannot run here
-        │   └── IsolationError   this host cannot give the isolation tier asked for
-        └── GenerationError      a language-model backend gave no usable answer
+DmcOptimError                what went wrong, where, what to do; the CLI prints it without a traceback
+├── UsageError               the request cannot be carried out as asked (exit 2)
+│   ├── ConfigError          a configuration file or option is wrong
+│   ├── SourceError          an input file is unreadable, empty or lacks columns
+│   ├── ArtifactError        an output directory is not what the command needs
+│   └── InvalidInputError    arguments of a numeric function are unusable (shape, range, NaN)
+└── RunError                 the run failed although the request was fine (exit 1)
+    ├── StageError           a pipeline stage failed
+    ├── ServiceError         an execution service could not be reached or gave no answer
+    │   ├── ServiceBusyError     it refused for load (429); carries retry_after_s
+    │   └── ServiceRejectedError it refused the request itself (401, 413, 422)
+    ├── EngineError          the embedded engine cannot run here
+    │   └── IsolationError   this host cannot give the isolation tier asked for
+    └── GenerationError      a language-model backend gave no usable answer
+        ├── GenerationBusyError     for now (429, 5xx, time-out, broken answer): ask again
+        └── GenerationRejectedError never for this request (400, 413): asking again is useless
 """
 
 
@@ -79,3 +81,16 @@ class IsolationError(EngineError):
 
 class GenerationError(RunError):
     """A language-model backend gave no usable answer."""
+
+
+class GenerationBusyError(GenerationError):
+    """No answer for now; ask again, `retry_after_s` seconds later if the server said so. kind: one word for the ledger."""
+
+    def __init__(self, message: str, kind: str, retry_after_s: float | None = None) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.retry_after_s = retry_after_s
+
+
+class GenerationRejectedError(GenerationError):
+    """The server refuses this request for good, e.g. a prompt longer than the model's context."""
