@@ -1,0 +1,116 @@
+"""Work that environments share on one problem: tests kept, limits, timeout shares, rankings."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dmc_optim.environments.operators import Intra, Pre, RankedLimit
+from dmc_optim.environments.records import FAILURE, SUCCESS, TIMEOUT, Problem, Rollouts
+from dmc_optim.ranking import Pool, Rankings, StrongReferences, rank_many
+from dmc_optim.ranking.references import Bools, Floats, Ints
+
+
+@dataclass(frozen=True, eq=False)
+class Timeouts:
+    """What statuses say of K rollouts under one filter and one limit.
+
+    phi: (K,) φ, share of used tests that timed out, 0 if none is used (Eq. 21). n_used: (K,).
+    clean: (K,) no failure on a used test (the optimization part of Eq. 20).
+    """
+
+    phi: Floats
+    n_used: Ints
+    clean: Bools
+
+
+class Outcomes:
+    """Lazily computed tables of one batch of rollouts of one problem, each worked out once per operator.
+
+    Args:
+        problem: the problem.
+        rollouts: K rollouts of it.
+    """
+
+    def __init__(self, problem: Problem, rollouts: Rollouts) -> None:
+        rollouts.check(problem)
+        self.problem = problem
+        self.rollouts = rollouts
+        self.pool = Pool(problem.references, rollouts.exclude)
+        self._failed = rollouts.status == FAILURE
+        self._any_failed = bool(self._failed.any())
+        self._kept: dict[Pre, Bools] = {}
+        self._strong: dict[Pre, StrongReferences] = {}
+        self._limits: dict[tuple[Pre, Intra], Floats] = {}
+        self._late: dict[Intra, Bools] = {}
+        self._timeouts: dict[tuple[Pre, Intra], Timeouts] = {}
+        self._rankings: dict[tuple[Pre, Intra | None], Rankings] = {}
+
+    def correct(self, added: bool, cap_s: float | None) -> Bools:
+        """c_cor, (K,): every test of T_0 (and of T_+ when added) succeeded, within cap_s where durations are known."""
+        parts = [(self.rollouts.base, self.rollouts.base_duration_s)]
+        if added:
+            parts.append((self.rollouts.added, self.rollouts.added_duration_s))
+        correct = np.ones(len(self.rollouts), dtype=bool)
+        for status, seconds in parts:
+            correct &= (status == SUCCESS).all(axis=1)
+            if cap_s is not None and seconds is not None:
+                correct &= ~(seconds >= cap_s).any(axis=1)
+        return correct
+
+    def used(self, pre: Pre, intra: Intra) -> Bools:
+        """T^O_used, (k, T): kept by the filter and not omitted by a reference-derived limit."""
+        kept = self._kept.get(pre)
+        if kept is None:
+            kept = self._kept[pre] = pre.select(self.pool, self.problem.chars)
+        return kept & ~np.isnan(self.limits(pre, intra)) if intra.omits else kept
+
+    def limits(self, pre: Pre, intra: Intra) -> Floats:
+        """λ_t, (k, T) seconds; NaN on omitted tests."""
+        key = (pre, intra)
+        if key not in self._limits:
+            kept = self._kept.get(pre)
+            if kept is None:
+                kept = self._kept[pre] = pre.select(self.pool, self.problem.chars)
+            if isinstance(intra, RankedLimit):
+                if pre not in self._strong:
+                    self._strong[pre] = StrongReferences(self.pool, kept)
+                self._limits[key] = intra.limits(self.pool, kept, self._strong[pre])
+            else:
+                self._limits[key] = intra.limits(self.pool, kept)
+        return self._limits[key]
+
+    def timeouts(self, pre: Pre, intra: Intra) -> Timeouts:
+        """Timeout share under a filter and a limit: a success with δ_t ≥ λ_t becomes a timeout (paper D.2)."""
+        key = (pre, intra)
+        if key not in self._timeouts:
+            used = self.used(pre, intra)
+            shape = self.rollouts.status.shape
+            n_used = np.broadcast_to(used.sum(axis=1), shape[:1])
+            late = (self._timed_out(pre, intra) & used).sum(axis=1)
+            phi = np.where(n_used > 0, late / np.maximum(n_used, 1), 0.0)
+            clean = ~(self._failed & used).any(axis=1) if self._any_failed else np.ones(shape[:1], dtype=bool)
+            self._timeouts[key] = Timeouts(phi, n_used, clean)
+        return self._timeouts[key]
+
+    def ranking(self, pre: Pre, intra: Intra) -> Rankings:
+        """Ranking on the used tests; durations are as measured, whatever the limit."""
+        key = (pre, intra if intra.omits else None)
+        if key not in self._rankings:
+            weights = np.asarray(self.used(pre, intra), dtype=np.float64)
+            self._rankings[key] = rank_many(
+                self.rollouts.duration_s, self.problem.references, weights=weights, exclude=self.rollouts.exclude
+            )
+        return self._rankings[key]
+
+    def _timed_out(self, pre: Pre, intra: Intra) -> Bools:
+        """(K, T), shared by every filter when the limit does not depend on it."""
+        shared = not isinstance(intra, RankedLimit)
+        if shared and intra in self._late:
+            return self._late[intra]
+        rollouts = self.rollouts
+        slow = (rollouts.status == SUCCESS) & (rollouts.duration_s >= self.limits(pre, intra))
+        late: NDArray[np.bool_] = (rollouts.status == TIMEOUT) | slow
+        if shared:
+            self._late[intra] = late
+        return late

@@ -1,0 +1,1 @@
+"""RL training on top of environments and rewards (paper Section 5, Appendix F)."""
