@@ -101,6 +101,10 @@ class ShardSink:
                 stale = self._layout.table_file(table, self._stage, self._shard)
                 if self._layout.fs.exists(stale):
                     self._layout.fs.rm(stale)
+        return self.publish()
+
+    def publish(self) -> dict[str, int]:
+        """Make the written files visible; rows a table. `close` without the removal, for a part of the tables."""
         for sink in self._sinks.values():
             sink.close()
         return {table: sink.n_rows for table, sink in self._sinks.items()}

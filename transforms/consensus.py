@@ -1,0 +1,56 @@
+"""Which solutions agree on a generator's inputs, and so what the expected outputs are (paper Table 11, steps 4–6)."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dmc_optim.ces.comparators import canonical, compare
+from schemas.enums import AttemptReason
+
+Outputs = Sequence[bytes]
+
+
+@dataclass(frozen=True)
+class Consensus:
+    """The agreeing group, sorted; empty with the reason where there is none. size: of the largest group."""
+
+    agreed: tuple[str, ...]
+    size: int
+    reason: AttemptReason | None = None
+
+
+def outputs_digest(outputs: Outputs, comparator: str) -> str:
+    """sha256 over the outputs in their comparator's canonical form, NUL between them."""
+    return hashlib.sha256(b"\0".join(canonical(output, comparator) for output in outputs)).hexdigest()
+
+
+def groups(outputs: Mapping[str, Outputs], comparator: str) -> list[list[str]]:
+    """Solutions whose whole output lists are equal under the comparator, each group led by its smallest id.
+
+    A list joins the first group whose leader it equals. For all comparators but `tokens_float` equality is
+    transitive and this is the partition into equal lists; there, the leader decides.
+    """
+    found: list[list[str]] = []
+    for solution in sorted(outputs):
+        for group in found:
+            if _equal(outputs[group[0]], outputs[solution], comparator):
+                group.append(solution)
+                break
+        else:
+            found.append([solution])
+    return found
+
+
+def consensus(outputs: Mapping[str, Outputs], comparator: str, least: int = 2) -> Consensus:
+    """The largest agreeing group wins; fewer than `least` members, or two groups of that size, reject the attempt."""
+    found = sorted(groups(outputs, comparator), key=len, reverse=True)
+    size = len(found[0]) if found else 0
+    if size < least:
+        return Consensus((), size, AttemptReason.NO_CONSENSUS)
+    if len(found) > 1 and len(found[1]) == size:
+        return Consensus((), size, AttemptReason.AMBIGUOUS_CONSENSUS)
+    return Consensus(tuple(found[0]), size)
+
+
+def _equal(a: Outputs, b: Outputs, comparator: str) -> bool:
+    return all(compare(x, y, comparator) for x, y in zip(a, b, strict=True))

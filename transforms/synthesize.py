@@ -1,0 +1,336 @@
+"""Stages 4 and 5, first half: generator classes become tests (the acceptance loop of paper Table 11).
+
+A unit is one attempt. It runs the class, runs up to ten verified solutions on its inputs, finds the consensus and
+verifies it by a re-run. A shard then collapses duplicates in attempt order and writes tests, attempts, consensus.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import apache_beam as beam
+
+from dmc_optim import progress
+from dmc_optim.ces.types import Executor, Request, Result, StopRule, TestCase
+from dmc_optim.llm.extract import extract_generator
+from dmc_optim.llm.recorded import RecordedAttempt, RecordedCompletions
+from schemas.enums import AttemptReason, Campaign, Label, Stage, Status
+from transforms.attempt_table import collapse, stored_attempts
+from transforms.consensus import consensus, outputs_digest
+from transforms.context import StageContext, draw
+from transforms.decision import Decision, Drop, ProblemState
+from transforms.execution import limits_for_generators, settle, unit_prefix
+from transforms.generator_run import generator_request, read_inputs, schedule
+from transforms.stage import DecideShard, ForEveryShard, Shards, WriteAttrition
+from transforms.survivors import survivors
+
+CAMPAIGNS = {
+    Stage.SYNTHESIZE_CORRECTNESS: Campaign.CORRECTNESS,
+    Stage.SYNTHESIZE_OPTIMIZATION: Campaign.OPTIMIZATION,
+}
+
+
+@dataclass(frozen=True)
+class AttemptUnit:
+    """One attempt on one problem. pool: the verified solutions that vote."""
+
+    problem_id: str
+    shard: int
+    campaign: Campaign
+    recorded: RecordedAttempt
+    pool: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """File-name form, unique in the stage."""
+        return f"{unit_prefix(self.problem_id)}{self.recorded.attempt:06d}"
+
+
+@dataclass
+class AttemptOutcome:
+    """What an attempt gave. pairs: (input, output). votes: rows of `consensus`."""
+
+    attempt: int
+    reason: AttemptReason | None = None
+    detail: str = ""
+    n_agreeing: int | None = None
+    pairs: list[tuple[str, str]] = field(default_factory=list)
+    votes: list[dict[str, Any]] = field(default_factory=list)
+
+
+def verification_pool(context: StageContext, problem_id: str, attempt: int, verified: Sequence[str]) -> list[str]:
+    """The seeded sample of verified solutions that vote on an attempt, sorted."""
+    campaign = CAMPAIGNS[context.stage]
+    ranked = sorted(verified, key=lambda s: draw(context.config.seed, "pool", problem_id, campaign, attempt, s))
+    return sorted(ranked[: context.config.synthesis.verification_pool])
+
+
+def run_attempt(
+    context: StageContext, unit: AttemptUnit, executor: Executor, codes: dict[str, bytes]
+) -> AttemptOutcome:
+    """Steps 3 to 6 of the acceptance loop."""
+    settings, execution = context.config.synthesis, context.config.execution
+    number = unit.recorded.attempt
+    extraction = extract_generator(unit.recorded.completion, unit.recorded.reasoning)
+    if extraction.source is None:
+        return AttemptOutcome(number, extraction.reason, extraction.detail)
+    if len(unit.pool) < settings.min_agreeing:
+        detail = f"{len(unit.pool)} verified solutions, {settings.min_agreeing} must agree"
+        return AttemptOutcome(number, AttemptReason.TOO_FEW_SOLUTIONS, detail)
+    request = generator_request(
+        extraction.source,
+        unit.problem_id,
+        unit.campaign,
+        number,
+        settings.calls_per_method,
+        limits_for_generators(context),
+    )
+    results = settle(executor, request, list(executor.execute(request)), execution.infrastructure_retries)
+    calls = len(schedule(unit.campaign, settings.calls_per_method))
+    generated = read_inputs(results, calls, settings.max_input_bytes)
+    if generated.reason is not None:
+        return AttemptOutcome(number, generated.reason, generated.detail)
+    return vote(context, unit, executor, codes, generated.inputs)
+
+
+def vote(
+    context: StageContext, unit: AttemptUnit, executor: Executor, codes: dict[str, bytes], inputs: Sequence[bytes]
+) -> AttemptOutcome:
+    """Run the pool on the inputs, find the agreeing group, verify its outputs by a re-run of one member."""
+    execution = context.config.execution
+    outcome = AttemptOutcome(unit.recorded.attempt)
+    tests = tuple(TestCase(f"{i:02d}", text) for i, text in enumerate(inputs))
+    requests = [
+        Request(
+            code=codes[solution],
+            tests=tests,
+            limits=execution.limits(),
+            comparator=execution.comparator,
+            stop=StopRule.FIRST_NON_SUCCESS,
+            return_output=True,
+        )
+        for solution in unit.pool
+    ]
+    outputs: dict[str, list[bytes]] = {}
+    statuses: dict[str, Status] = {}
+    for index, results in executor.execute_many(requests):
+        solution = unit.pool[index]
+        results = settle(executor, requests[index], results, execution.infrastructure_retries)
+        statuses[solution] = _joint_status(results, len(inputs))
+        if statuses[solution] is Status.SUCCESS:
+            outputs[solution] = [result.output or b"" for result in results]
+    if not outputs and Status.INFRASTRUCTURE in statuses.values():
+        outcome.reason, outcome.detail = AttemptReason.INFRASTRUCTURE, "no solution's runs came back"
+    else:
+        found = consensus(outputs, execution.comparator, context.config.synthesis.min_agreeing)
+        outcome.reason, outcome.n_agreeing = found.reason, found.size
+        if found.reason is None:
+            _accept(outcome, unit, executor, requests, found.agreed, inputs, outputs, execution.infrastructure_retries)
+    agreed = set(found.agreed) if outcome.n_agreeing is not None else set()
+    for solution in unit.pool:
+        digest = outputs_digest(outputs[solution], execution.comparator) if solution in outputs else None
+        outcome.votes.append(
+            {
+                "problem_id": unit.problem_id,
+                "campaign": unit.campaign.value,
+                "attempt": unit.recorded.attempt,
+                "solution_id": solution,
+                "status": statuses[solution].value,
+                "outputs_sha256": digest,
+                "agreed": solution in agreed,
+            }
+        )
+    return outcome
+
+
+def _joint_status(results: Sequence[Result], calls: int) -> Status:
+    """success when all runs ended normally, else the first other status; missing runs are infrastructure."""
+    for result in results:
+        if result.status is not Status.SUCCESS:
+            return result.status
+    return Status.SUCCESS if len(results) == calls else Status.INFRASTRUCTURE
+
+
+def _accept(
+    outcome: AttemptOutcome,
+    unit: AttemptUnit,
+    executor: Executor,
+    requests: Sequence[Request],
+    agreed: Sequence[str],
+    inputs: Sequence[bytes],
+    outputs: dict[str, list[bytes]],
+    retries: int,
+) -> None:
+    """Step 6: the consensus outputs become expected ones if a re-run of the group's first member reproduces them."""
+    witness = agreed[0]
+    expected = outputs[witness]
+    try:
+        pairs = [(i.decode("utf-8"), o.decode("utf-8")) for i, o in zip(inputs, expected, strict=True)]
+    except UnicodeDecodeError:
+        outcome.reason, outcome.detail = AttemptReason.VERIFICATION_FAILED, "an agreed output is not valid UTF-8"
+        return
+    request = requests[unit.pool.index(witness)]
+    tests = tuple(TestCase(t.id, t.input, o) for t, o in zip(request.tests, expected, strict=True))
+    request = Request(
+        code=request.code, tests=tests, limits=request.limits, comparator=request.comparator, stop=request.stop
+    )
+    results = settle(executor, request, list(executor.execute(request)), retries)
+    status = _joint_status(results, len(inputs))
+    if status is Status.SUCCESS:
+        outcome.pairs = pairs
+    elif status is Status.INFRASTRUCTURE:
+        outcome.reason, outcome.detail = AttemptReason.INFRASTRUCTURE, "the verification did not come back"
+    else:
+        outcome.reason, outcome.detail = AttemptReason.VERIFICATION_FAILED, f"{status} in the re-run of {witness}"
+
+
+class RunAttempt(beam.DoFn):
+    """Runs one attempt unless its part is there."""
+
+    def __init__(self, context: StageContext) -> None:
+        self._context = context
+
+    def process(self, unit: AttemptUnit) -> Iterator[int]:
+        """AttemptUnit → shard."""
+        context, started = self._context, time.monotonic()
+        path = context.part(f"{unit.shard:05d}", f"{unit.name}.json")
+        if not context.layout.fs.exists(path):
+            rows = context.layout.rows(
+                "solutions",
+                stages=context.earlier,
+                shard=unit.shard,
+                problem_id=unit.problem_id,
+                columns=["problem_id", "solution_id", "code"],
+            )
+            codes = {row["solution_id"]: row["code"].encode() for row in rows}
+            outcome = run_attempt(context, unit, context.engine.connect(), codes)
+            context.layout.write_bytes(path, json.dumps(_plain(unit, outcome)).encode())
+        progress.current().step(f"{unit.problem_id} attempt {unit.recorded.attempt}", time.monotonic() - started)
+        yield unit.shard
+
+
+def _plain(unit: AttemptUnit, outcome: AttemptOutcome) -> dict[str, Any]:
+    return {
+        "row": {
+            "problem_id": unit.problem_id,
+            "campaign": unit.campaign.value,
+            "attempt": outcome.attempt,
+            "prompt_solution_id": unit.recorded.prompt_solution_id or None,
+            "model": unit.recorded.model or "recorded",
+            "seed": unit.recorded.seed,
+            "completion": unit.recorded.completion,
+            "accepted": outcome.reason is None,
+            "reason": None if outcome.reason is None else outcome.reason.value,
+            "n_tests": len(outcome.pairs),
+            "n_agreeing": outcome.n_agreeing,
+        },
+        "detail": outcome.detail,
+        "pairs": outcome.pairs,
+        "votes": outcome.votes,
+        "usage": unit.recorded.usage,
+    }
+
+
+class Synthesize(beam.PTransform):
+    """Attempts of every surviving problem, run, then collapsed shard by shard."""
+
+    def __init__(self, context: StageContext, recorded: RecordedCompletions | None) -> None:
+        self._context, self._recorded = context, recorded
+
+    def expand(self, root: beam.Pipeline) -> beam.PCollection:
+        """→ nothing; `tests`, `consensus`, `generator_attempts`, `exclusions`, `attrition` are written."""
+        context = self._context
+        return (
+            root
+            | Shards(context)  # (shard, None)
+            | "PlanAttempts" >> beam.FlatMap(_plan, context, self._recorded)  # AttemptUnit
+            | "SpreadAttempts" >> beam.Reshuffle()  # AttemptUnit
+            | "RunAttempts" >> beam.ParDo(RunAttempt(context))  # shard
+            | "EveryShard" >> ForEveryShard(context)  # (shard, [str])
+            | "Decide" >> beam.ParDo(DecideShard(context, decide))  # (key, count)
+            | "Attrition" >> WriteAttrition(context)  # None
+        )
+
+
+def _plan(
+    element: tuple[int, None], context: StageContext, recorded: RecordedCompletions | None
+) -> Iterator[AttemptUnit]:
+    """Units of a shard; a problem whose stored attempts answer the same question is not asked again."""
+    shard = element[0]
+    if recorded is None:
+        return
+    names = {
+        row["problem_id"]: row["name"]
+        for row in context.layout.rows("problems", stages=context.earlier, shard=shard, columns=["problem_id", "name"])
+    }
+    for state in survivors(context, shard).values():
+        pid = state.problem_id
+        verified = state.solutions_of(Label.CORRECT)
+        units = [
+            AttemptUnit(
+                pid, shard, CAMPAIGNS[context.stage], own, tuple(verification_pool(context, pid, own.attempt, verified))
+            )
+            for own in recorded.attempts(pid, names[pid], CAMPAIGNS[context.stage])
+            if own.attempt < context.config.synthesis.attempts
+        ]
+        questions = {u.recorded.attempt: (u.recorded.completion, u.pool) for u in units}
+        if stored_attempts(context, pid, questions) is None:
+            yield from units
+
+
+def decide(context: StageContext, state: ProblemState) -> Decision:
+    """Merge a problem's attempts in order: rejected ones are drops, accepted ones become tests."""
+    attempts = finished_attempts(context, state.problem_id)
+    decision = Decision(n_attempts=len(attempts))
+    known = set(state.tests) | _ever_accepted(context, state.problem_id)
+    category = CAMPAIGNS[context.stage].value
+    for attempt in attempts:
+        row = attempt["row"]
+        decision.rows.setdefault("generator_attempts", []).append(row)
+        decision.rows.setdefault("consensus", []).extend(attempt["votes"])
+        if attempt["usage"]:
+            decision.rows.setdefault("generation_usage", []).append(_usage_row(row, attempt["usage"]))
+        if not row["accepted"]:
+            decision.attempts[str(row["attempt"])] = _attempt_drop(context, row, attempt["detail"])
+        created, duplicates = collapse(state.problem_id, category, row["attempt"], attempt["pairs"], known)
+        decision.created += created
+        decision.duplicates[category] += duplicates + attempt.get("collapsed", 0)
+    return decision
+
+
+def finished_attempts(context: StageContext, problem_id: str) -> list[dict[str, Any]]:
+    """The attempts of a problem in order: this run's parts, else the stored ones of an outdated run."""
+    shard = context.shard_of(problem_id)
+    paths = context.layout.glob(f"{context.work}/{shard:05d}/{unit_prefix(problem_id)}*.json")
+    if paths:
+        return [part for path in paths if (part := context.layout.read_json(path)) is not None]
+    return stored_attempts(context, problem_id, None) or []
+
+
+def _ever_accepted(context: StageContext, problem_id: str) -> set[str]:
+    rows = context.layout.rows(
+        "tests",
+        stages=context.earlier,
+        shard=context.shard_of(problem_id),
+        problem_id=problem_id,
+        columns=["problem_id", "test_id"],
+    )
+    return {row["test_id"] for row in rows}
+
+
+def _attempt_drop(context: StageContext, row: dict[str, Any], detail: str) -> Drop:
+    agreeing = row["n_agreeing"]
+    threshold = context.config.synthesis.min_agreeing if agreeing is not None else None
+    return Drop(row["reason"], agreeing, threshold, detail)
+
+
+def _usage_row(row: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "problem_id": row["problem_id"],
+        "campaign": row["campaign"],
+        "attempt": row["attempt"],
+        "model": row["model"],
+        **{name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "latency_s", "cost_usd")},
+    }
