@@ -1,7 +1,7 @@
 """A DuckDB connection over a build's tables, read-only in effect: it holds views, the files stay as they are.
 
 Views: one for every table (an absent table is an empty one with the right columns), `stages` (name and position),
-`config` (every setting of the build as text), and the survivors of `dmc_optim.audit.survivors`.
+`config` (every setting of the build as text), and those of `dmc_optim.audit.survivors`.
 """
 
 import json
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dmc_optim.artifacts.layout import Layout
-from dmc_optim.audit.survivors import survivor_views
+from dmc_optim.audit.survivors import fates_view, survivor_views
 from dmc_optim.errors import ArtifactError, UsageError
 from schemas import SCHEMA_VERSION, TABLES
 from schemas.enums import Stage
@@ -47,6 +47,7 @@ def connect(out: str) -> duckdb.DuckDBPyConnection:
     _create_config(connection, manifest)
     for name, sql in survivor_views():
         connection.execute(f"CREATE VIEW {name} AS {sql}")
+    connection.execute(f"CREATE VIEW fates AS {fates_view()}")
     return connection
 
 

@@ -45,9 +45,13 @@ def conservation_checks() -> Iterator[Check]:
         "attrition: every drop is explained",
         "each reason's n_dropped is its number of exclusions rows (contradictory solutions count under both labels)",
         f"""
-        WITH named AS (
+        WITH ledger AS (
+            SELECT stage, entity, reason, CASE reason WHEN '{Reason.OTHER_LANGUAGE}' THEN '' ELSE label END AS label,
+                   sum(n_dropped) AS n_dropped
+            FROM attrition WHERE reason NOT IN ({_ATTRITION_ONLY}) GROUP BY ALL),
+        named AS (
             SELECT e.stage, e.entity, e.reason,
-                   CASE e.entity WHEN 'solution' THEN coalesce(b.label, s.label)
+                   CASE e.entity WHEN 'solution' THEN coalesce(b.label, s.label, '')
                                  WHEN 'test' THEN t.category ELSE '' END AS label
             FROM exclusions e
             LEFT JOIN solutions s
@@ -56,8 +60,7 @@ def conservation_checks() -> Iterator[Check]:
             LEFT JOIN (VALUES ('correct'), ('incorrect')) b(label) ON e.reason = '{Reason.CONTRADICTORY_LABEL}'),
         counted AS (SELECT stage, entity, label, reason, count(*) AS exclusions FROM named GROUP BY ALL)
         SELECT stage, entity, label, reason, n_dropped, exclusions FROM
-            (SELECT * FROM attrition WHERE reason NOT IN ({_ATTRITION_ONLY}))
-            FULL JOIN counted USING (stage, entity, label, reason)
+            ledger FULL JOIN counted USING (stage, entity, label, reason)
         WHERE coalesce(n_dropped, 0) <> coalesce(exclusions, 0)
         """,
     )

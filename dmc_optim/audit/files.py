@@ -7,6 +7,8 @@ import pyarrow.parquet as pq
 
 from dmc_optim.artifacts.layout import Layout
 
+FILE_CHECKS = 3
+
 
 def file_violations(layout: Layout) -> Iterator[tuple[str, str, list[dict[str, Any]]]]:
     """(check, rule, violating files): missing files, stray files, and another build's digest in a footer."""

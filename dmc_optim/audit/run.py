@@ -10,7 +10,7 @@ import duckdb
 from dmc_optim.artifacts.layout import Layout
 from dmc_optim.audit.conservation import conservation_checks
 from dmc_optim.audit.decisions import round_checks, stage_checks
-from dmc_optim.audit.files import file_violations
+from dmc_optim.audit.files import FILE_CHECKS, file_violations
 from dmc_optim.audit.generation import generation_checks
 from dmc_optim.audit.recompute import recompute_round
 from dmc_optim.audit.settings import stored_config
@@ -47,12 +47,17 @@ def all_checks(config: BuildConfig) -> list[Check]:
     ]
 
 
+def count_checks(layout: Layout) -> int:
+    """How many rules `run_checks` tries."""
+    return len(all_checks(stored_config(layout.manifest()))) + FILE_CHECKS
+
+
 def run_checks(connection: duckdb.DuckDBPyConnection, layout: Layout, examples: int = 3) -> Iterator[Violation]:
     """Violations of every rule, as they are found. connection: from `dmc_optim.audit.connection.connect`."""
     config = stored_config(layout.manifest())
-    for check, rule, found in file_violations(layout):
+    for name, rule, found in file_violations(layout):
         if found:
-            yield Violation(check, rule, len(found), found[:examples])
+            yield Violation(name, rule, len(found), found[:examples])
     recompute_round(connection, Campaign.CORRECTNESS, config.filter_correctness)
     recompute_round(connection, Campaign.OPTIMIZATION, config.filter_optimization)
     for check in all_checks(config):

@@ -3,6 +3,9 @@
 For every stage S there are `survivors_S_problems`, `survivors_S_solutions`, `survivors_S_tests` (all columns of
 the table) and `survivors_S` (entity, problem_id, entity_id, label), which unites the three. Solutions and tests
 need a surviving problem; a generated test exists from its campaign's synthesis on.
+
+`fates` has one row for every malformed row, problem, solution and test: the stage, reason and figures that dropped
+it (`problem_dropped` with its problem's stage when it fell with its problem), or nulls when it survives everything.
 """
 
 from collections.abc import Iterator
@@ -46,6 +49,27 @@ def survivor_views() -> Iterator[tuple[str, str]]:
             f"UNION ALL SELECT 'solution', problem_id, solution_id, label FROM {name}_solutions "
             f"UNION ALL SELECT 'test', problem_id, test_id, category FROM {name}_tests",
         )
+
+
+def fates_view() -> str:
+    """SELECT entity, problem_id, entity_id, label, stage, reason, value, threshold, detail."""
+    decided = "e.stage, e.reason, e.value, e.threshold, e.detail"
+    parts = [
+        f"SELECT 'row' AS entity, e.problem_id, e.entity_id, '' AS label, {decided} FROM exclusions e "
+        "WHERE e.entity = 'row'",
+        f"SELECT 'problem', x.problem_id, x.problem_id, '', {decided} FROM problems x "
+        "LEFT JOIN exclusions e ON e.entity = 'problem' AND e.problem_id = x.problem_id",
+    ]
+    for entity, table, label in (("solution", "solutions", "label"), ("test", "tests", "category")):
+        parts.append(
+            f"SELECT '{entity}', x.problem_id, x.{entity}_id, x.{label}, coalesce(e.stage, p.stage), "
+            "CASE WHEN e.stage IS NULL AND p.stage IS NOT NULL THEN 'problem_dropped' ELSE e.reason END, "
+            f"e.value, e.threshold, coalesce(e.detail, p.reason) FROM {table} x "
+            f"LEFT JOIN exclusions e ON e.entity = '{entity}' AND e.problem_id = x.problem_id "
+            f"AND e.entity_id = x.{entity}_id "
+            "LEFT JOIN exclusions p ON p.entity = 'problem' AND p.problem_id = x.problem_id"
+        )
+    return " UNION ALL ".join(parts)
 
 
 def _not_excluded(entity: str, stages: str) -> str:
