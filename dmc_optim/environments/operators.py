@@ -11,8 +11,8 @@ from typing import ClassVar
 import numpy as np
 
 from dmc_optim.errors import InvalidInputError
-from dmc_optim.ranking import CAP_S, Pool, StrongReferences
-from dmc_optim.ranking.pool import share_floor
+from dmc_optim.ranking import CAP_S, TOLERANCE, Pool, StrongReferences
+from dmc_optim.ranking.pool import DECIMALS, share_floor
 from dmc_optim.ranking.references import Bools, Floats, Ints
 
 
@@ -47,7 +47,7 @@ class AbsoluteFilter:
 
     def select(self, pool: Pool, chars: Ints | None) -> Bools:
         """(k, T) kept tests."""
-        return pool.aggregate(self.agg) < self.a  # NaN compares false
+        return pool.aggregate(self.agg) < self.a - TOLERANCE  # NaN compares false
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class RelativeFilter:
 
     def select(self, pool: Pool, chars: Ints | None) -> Bools:
         """(k, T) kept tests."""
-        aggregate = pool.aggregate(self.agg)
+        aggregate = np.round(pool.aggregate(self.agg), DECIMALS)
         n_ranked = (~np.isnan(aggregate)).sum(axis=1)
         order = np.argsort(aggregate, axis=1, kind="stable")  # tests without an aggregate come last
         place = np.empty_like(order)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 from dmc_optim.errors import InvalidInputError
 from dmc_optim.ranking.references import Bools, Floats, Ints, References
 
-DECIMALS = 12  # aggregates are rounded here, so that means equal up to rounding noise compare equal
+DECIMALS = 12  # aggregates are rounded here before they are sorted, so that rounding noise orders nothing
 
 
 class Pool:
@@ -60,12 +60,11 @@ class Pool:
     def aggregate(self, how: str) -> Floats:
         """d̄_t, (k, T) seconds: mean or median of D_t, NaN where D_t is empty (paper D.2)."""
         if how == "median":
-            return np.round(self.quantile(50), DECIMALS)
+            return self.quantile(50)
         if how != "mean":
             raise InvalidInputError(f"durations are aggregated by mean or median; got {how!r}")
         total = self.references.total - np.where(np.isnan(self.left_out), 0.0, self.left_out)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            return np.where(self.counts > 0, np.round(total / self.counts, DECIMALS), np.nan)
+        return np.where(self.counts > 0, total / np.maximum(self.counts, 1), np.nan)
 
     def quantile(self, percent: float) -> Floats:
         """p-th percentile of D_t, (k, T) seconds, linear between order statistics; NaN where D_t is empty."""

@@ -109,6 +109,11 @@ class References:
         return np.asarray(np.where(np.isnan(self.sorted), 0.0, self.sorted).sum(axis=0))
 
     @cached_property
+    def uncalibrated(self) -> "References":
+        """The same references with ψ but without Γ: the stored durations of Eq. 31."""
+        return self if self.calibration is None else References(np.where(self.valid, self.stored, np.nan))
+
+    @cached_property
     def valid_columns(self) -> Floats:
         """(T, H) one where a reference has a duration, as floats ready for a matrix product."""
         return np.ascontiguousarray(self.valid.T, dtype=np.float64)

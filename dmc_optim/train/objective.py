@@ -25,8 +25,10 @@ def advantages(returns: Any, lengths: Any) -> Any:
     Source: paper Eq. 38.
     """
     if type(returns).__module__.partition(".")[0] == "torch":
-        weights = returns.new_tensor(lengths) if isinstance(lengths, list | tuple | np.ndarray) else lengths
-        wide, weights = returns.detach().double(), weights.detach().to(returns.device).double()
+        import torch  # loaded already, since the caller holds a tensor
+
+        wide = returns.detach().double()
+        weights = torch.as_tensor(lengths, dtype=torch.float64, device=returns.device)
         _check(wide.cpu().numpy(), weights.cpu().numpy())
         return returns - ((weights * wide).sum() / weights.sum()).to(returns.dtype)
     values = np.asarray(returns, dtype=np.result_type(np.asarray(returns).dtype, np.float32))
