@@ -36,6 +36,8 @@ class CompletionStore:
         self._current: dict[RowKey, str] = {}  # attempt -> key of the row that counts
 
     def __enter__(self) -> "CompletionStore":
+        if self.path.exists() and not self.path.is_file():
+            raise ConfigError(f"{self.path}: cannot be written (not a regular file); choose another place")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             self._file = self.path.open("a+b", buffering=0)
