@@ -35,6 +35,11 @@ TESTS = Table(
         ),
     ),
     rules=(
+        (
+            "id of its texts",
+            "test_id = left(sha256(input || chr(0) || output), 16)",
+            "test_id is the digest of input, NUL, output",
+        ),
         ("length", "n_chars = length(input) + length(output)", "n_chars counts the characters of both texts"),
         (
             "attempt of generated tests",

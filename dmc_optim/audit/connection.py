@@ -42,13 +42,18 @@ def connect(out: str) -> duckdb.DuckDBPyConnection:
         connection.register_filesystem(layout.fs)
     for table in TABLES.values():
         connection.execute(f"CREATE VIEW {table.name} AS {_select(layout, table)}")
+    derive_views(connection, manifest)
+    return connection
+
+
+def derive_views(connection: duckdb.DuckDBPyConnection, manifest: dict[str, Any]) -> None:
+    """Create everything that stands on the tables' own views: stages, config, survivors, fates."""
     rows = ", ".join(f"({position}, '{stage}')" for position, stage in enumerate(Stage))
     connection.execute(f"CREATE VIEW stages AS SELECT * FROM (VALUES {rows}) t(position, stage)")
     _create_config(connection, manifest)
     for name, sql in survivor_views():
         connection.execute(f"CREATE VIEW {name} AS {sql}")
     connection.execute(f"CREATE VIEW fates AS {fates_view()}")
-    return connection
 
 
 def query(connection: duckdb.DuckDBPyConnection, sql: str) -> tuple[list[str], list[tuple[Any, ...]]]:
