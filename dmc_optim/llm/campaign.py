@@ -225,7 +225,7 @@ class Campaign:
             "cost": cost,
         }
         fields = {
-            "name": prompt.name,
+            "name": prompt.name or None,
             "completion": completion.text,
             "reasoning": completion.reasoning,
             "finish_reason": completion.finish_reason,
@@ -250,7 +250,7 @@ class Campaign:
         report, prompt = self._report, request.prompt
         reason = error.kind if isinstance(error, GenerationBusyError) else "rejected"
         who = prompt.problem_id or prompt.name
-        failure = Failure(who, prompt.campaign, request.attempt, reason, str(error))
+        failure = Failure(who, prompt.campaign or "statement", request.attempt, reason, str(error))
         report.failed += 1
         report.failures[reason] += 1
         if len(report.examples) < MAX_EXAMPLES:

@@ -6,6 +6,7 @@ several classes, reasoning blocks, prose without fences, answers cut off in the 
 """
 
 import ast
+import threading
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -18,8 +19,18 @@ MAX_BRACKET_DEPTH = 100  # the tokenizer of CPython refuses 200
 _MAX_DETAIL = 200
 _WANTED = f"class {CLASS_NAME}"
 
+# CPython 3.11 keeps the recursion depth of its tree builder per interpreter: two threads that parse at once can
+# raise SystemError ("AST constructor recursion depth mismatch").
+_PARSER = threading.Lock()
+
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
+
+
+def parse_module(code: str) -> ast.Module:
+    """`ast.parse`, one thread at a time. Raises what it raises."""
+    with _PARSER:
+        return ast.parse(code)
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
@@ -78,7 +89,7 @@ def _from_block(block: Block, failures: list[Extraction]) -> Extraction | None:
     tree = None
     if problem is None:
         try:
-            tree = ast.parse(block.code)
+            tree = parse_module(block.code)
         except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
             problem = _describe(error)
             if not block.closed and _cut_off(error, block.code):
@@ -188,14 +199,14 @@ def _segment(lines: list[str], node: ast.stmt) -> str:
 def _with_imports_of(earlier: list[Block], found: Extraction) -> Extraction:
     """Put imports given in fences of their own before a class that came without any."""
     assert found.source is not None
-    if any(_is_import(node) for node in ast.parse(found.source).body):
+    if any(_is_import(node) for node in parse_module(found.source).body):
         return found
     imports: list[str] = []
     for block in earlier:
         if _unparseable(block.code) is not None:
             continue
         try:
-            body = ast.parse(block.code).body
+            body = parse_module(block.code).body
         except (SyntaxError, ValueError, MemoryError, RecursionError):
             continue
         if body and all(_is_import(node) for node in body):

@@ -73,11 +73,15 @@ class RecordedCompletions:
 
         Raises SourceError (file, line, field and what to do) for an unreadable or empty file, a malformed row, and
         two different answers to one attempt. A repeated row counts once. Where rows carry a `request_key`, a later
-        answer to a changed request replaces the earlier one: that is how a campaign's file grows.
+        answer to a changed request replaces the earlier one, and a row with `retracted` takes it away: that is how
+        a campaign's file grows.
         """
         index: dict[RowKey, _Place] = {}
         for offset, number, line in read_lines(str(path)):
             key, row = parse_row(line, str(path), number)
+            if row.get("retracted"):
+                index.pop(key, None)
+                continue
             place = _Place(offset, len(line), number, _digest(key, row), row.get("request_key") or "")
             known = index.get(key)
             if known is not None and known.digest != place.digest:
@@ -170,7 +174,8 @@ def parse_row(line: bytes, path: str, number: int) -> tuple[RowKey, dict[str, An
         raise refuse(f"not a JSON object ({_brief(error)}){cut}") from error
     if not isinstance(row, dict):
         raise refuse("not a JSON object; write one object a line")
-    _check(row, "completion", lambda v: isinstance(v, str), "a string", refuse, required=True)
+    _check(row, "retracted", lambda v: isinstance(v, bool), "true or false", refuse)
+    _check(row, "completion", lambda v: isinstance(v, str), "a string", refuse, required=not row.get("retracted"))
     _check(row, "attempt", _is_index, "an integer from 0", refuse, required=True)
     _check(row, "seed", lambda v: isinstance(v, int) and not isinstance(v, bool), "an integer", refuse)
     _check(row, "usage", lambda v: isinstance(v, dict), "an object", refuse)

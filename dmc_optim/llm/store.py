@@ -91,28 +91,39 @@ class CompletionStore:
                     f"{self.path}:{number}: this row was not written by a campaign (no `request_key`);"
                     " give another file to write to"
                 )
+            if row.get("retracted"):
+                self._current.pop(key, None)
+                continue
             self._places[request_key] = (offset, len(line))
             self._current[key] = request_key
         self._end = self._file.seek(0, os.SEEK_END) if self._file else 0
 
     def settle(self, key: RowKey, request_key: str) -> bool:
-        """Whether the answer to this request is in the store; makes it the attempt's current one if it is."""
+        """Whether the answer to this request is in the store; makes it the attempt's current one if it is.
+
+        If it is not, an answer to an earlier form of the request no longer stands for the attempt.
+        """
         place = self._places.get(request_key)
         if place is None:
+            if key in self._current:
+                self._write_line(_line(_row(key, request_key) | {"retracted": True}))
+                del self._current[key]
             return False
         if self._current.get(key) != request_key:
             assert self._file is not None
-            line = os.pread(self._file.fileno(), place[1], place[0])
-            self._append(key, request_key, line)
+            self._append(key, request_key, os.pread(self._file.fileno(), place[1], place[0]))
         return True
 
     def add(self, key: RowKey, request_key: str, fields: dict[str, Any]) -> None:
         """Append one answer. fields: everything but the key's own."""
-        row = {"problem_id": key.problem_id} if key.problem_id else {"name": key.name}
-        row |= {"campaign": key.campaign, "attempt": key.attempt, "request_key": request_key} | fields
-        self._append(key, request_key, json.dumps(row).encode() + b"\n")
+        self._append(key, request_key, _line(_row(key, request_key) | fields))
 
     def _append(self, key: RowKey, request_key: str, line: bytes) -> None:
+        self._places[request_key] = (self._end, len(line))
+        self._write_line(line)
+        self._current[key] = request_key
+
+    def _write_line(self, line: bytes) -> None:
         assert self._file is not None
         try:
             written = 0
@@ -121,9 +132,16 @@ class CompletionStore:
         except OSError as error:
             message = f"{self.path}: cannot be written ({error.strerror}); the answers so far are kept"
             raise GenerationError(message) from error
-        self._places[request_key] = (self._end, len(line))
-        self._current[key] = request_key
         self._end += len(line)
         if self._clock() - self._synced >= SYNC_INTERVAL_S:
             os.fsync(self._file.fileno())
             self._synced = self._clock()
+
+
+def _row(key: RowKey, request_key: str) -> dict[str, Any]:
+    who = {"problem_id": key.problem_id} if key.problem_id else {"name": key.name}
+    return who | {"campaign": key.campaign, "attempt": key.attempt, "request_key": request_key}
+
+
+def _line(row: dict[str, Any]) -> bytes:
+    return json.dumps(row).encode() + b"\n"

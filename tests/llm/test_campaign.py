@@ -177,6 +177,26 @@ def test_a_changed_request_is_asked_and_an_earlier_one_is_not_asked_again(tmp_pa
         assert (current(), backend.calls) == ([text], calls)
 
 
+def test_an_answer_to_an_earlier_request_does_not_stand_in_for_a_failed_one(tmp_path):
+    path = tmp_path / "c.jsonl"
+    run_campaign([prompt("a")], FakeBackend(lambda request: "old"), path, k=2)
+    busy = FakeBackend(lambda request: "new" if request.attempt else GenerationBusyError("busy", "busy"))
+    run_campaign([prompt("b")], busy, path, k=2, retry=FAST)
+    assert [a.completion for a in RecordedCompletions.load(path).attempts("train/0", "", "correctness")] == ["new"]
+    backend = FakeBackend(lambda request: "again")
+    run_campaign([prompt("b")], backend, path, k=2)
+    assert [a.completion for a in RecordedCompletions.load(path).attempts("train/0", "", "correctness")] == [
+        "again",
+        "new",
+    ]
+    run_campaign([prompt("a")], backend, path, k=2)
+    assert [a.completion for a in RecordedCompletions.load(path).attempts("train/0", "", "correctness")] == [
+        "old",
+        "old",
+    ]
+    assert backend.calls == 1
+
+
 @pytest.mark.parametrize(
     "change",
     [{"sampling": Sampling(temperature=0.5)}, {"seed": 7}, {"sampling": Sampling(extra={"min_p": 0.1})}],

@@ -19,7 +19,7 @@ class ReplayBackend:
     async def complete(self, request: CompletionRequest) -> Completion:
         """The recorded answer; GenerationRejectedError where the file has none."""
         prompt = request.prompt
-        for found in self._recorded.attempts(prompt.problem_id, prompt.name, prompt.campaign):
+        for found in self._recorded.attempts(prompt.problem_id, prompt.name, prompt.campaign or ""):
             if found.attempt == request.attempt:
                 usage = found.usage or {}
                 return Completion(

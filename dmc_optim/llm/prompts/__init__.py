@@ -41,11 +41,14 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """One problem's prompt in a campaign. Sample i of it is attempt first_attempt + i."""
+    """One problem's prompt in a campaign. Sample i of it is attempt first_attempt + i.
+
+    campaign: correctness or optimization; None for a prompt that asks for no generator.
+    """
 
     problem_id: str
     name: str
-    campaign: str
+    campaign: str | None
     messages: Messages
     prompt_solution_id: str = ""
     first_attempt: int = 0
