@@ -16,6 +16,9 @@ class Progress(Protocol):
     def start(self, stage: str, total: int) -> None:
         """A stage begins, with so many units."""
 
+    def add(self, units: int) -> None:
+        """More units were found."""
+
     def step(self, unit: str, seconds: float, executions: int = 0) -> None:
         """A unit is done: it took so long and so many executions."""
 
@@ -27,6 +30,9 @@ class Silent:
     """Shows nothing."""
 
     def start(self, stage: str, total: int) -> None:
+        """Ignored."""
+
+    def add(self, units: int) -> None:
         """Ignored."""
 
     def step(self, unit: str, seconds: float, executions: int = 0) -> None:
@@ -57,15 +63,23 @@ class Lines:
         with self._lock:
             self._begin(stage, total)
 
+    def add(self, units: int) -> None:
+        """Raise the total."""
+        with self._lock:
+            self._total += units
+
     def step(self, unit: str, seconds: float, executions: int = 0) -> None:
-        """Count; print when the last line is old enough."""
+        """Count; show when the last line is old enough."""
         with self._lock:
             self._done += 1
             self._executions += executions
             self._slowest = max(self._slowest, (unit, seconds), key=lambda item: item[1])
             if self._clock() - self._shown >= self._interval:
                 self._shown = self._clock()
-                print(self.line(), file=self._stream, flush=True)
+                self._show()
+
+    def _show(self) -> None:
+        print(self.line(), file=self._stream, flush=True)
 
     def line(self) -> str:
         """Stage, units done, rate, time left, slowest unit."""
@@ -87,7 +101,7 @@ class Live(Lines):
         from rich.console import Console
 
         super().__init__(interval_s=0.2)
-        self._console = Console(stderr=True)
+        self._console = Console(file=sys.stderr)
         self._status: Any = None
 
     def start(self, stage: str, total: int) -> None:
@@ -96,14 +110,9 @@ class Live(Lines):
         self._status = self._console.status(self.line())
         self._status.start()
 
-    def step(self, unit: str, seconds: float, executions: int = 0) -> None:
-        """Redraw."""
-        with self._lock:
-            self._done += 1
-            self._executions += executions
-            self._slowest = max(self._slowest, (unit, seconds), key=lambda item: item[1])
-            if self._status is not None:
-                self._status.update(self.line())
+    def _show(self) -> None:
+        if self._status is not None:
+            self._status.update(self.line())
 
     def finish(self, note: str) -> None:
         """Replace the bar by the closing line."""

@@ -1,1 +1,1 @@
-"""pipeline."""
+"""Wiring: the table of stages, runners, resume, and the `build` command. Rules live in `transforms`."""

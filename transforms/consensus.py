@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dmc_optim.ces.comparators import canonical, compare
+from dmc_optim.ces.comparators import comparator as comparator_named
 from schemas.enums import AttemptReason
 
 Outputs = Sequence[bytes]
@@ -22,6 +22,18 @@ class Consensus:
 def outputs_digest(outputs: Outputs, comparator: str) -> str:
     """sha256 over the outputs in their comparator's canonical form, NUL between them."""
     return hashlib.sha256(b"\0".join(canonical(output, comparator) for output in outputs)).hexdigest()
+
+
+def canonical(output: bytes, comparator: str) -> bytes:
+    """A form that is the same for outputs that are equal under the comparator.
+
+    For `tokens_float`, where equality is no equivalence, it is the tokens as they are.
+    """
+    if comparator == "exact":
+        return output
+    if comparator == "trimmed":
+        return b"\n".join(line.rstrip() for line in output.rstrip().split(b"\n"))
+    return b" ".join(output.split())
 
 
 def groups(outputs: Mapping[str, Outputs], comparator: str) -> list[list[str]]:
@@ -53,4 +65,5 @@ def consensus(outputs: Mapping[str, Outputs], comparator: str, least: int = 2) -
 
 
 def _equal(a: Outputs, b: Outputs, comparator: str) -> bool:
-    return all(compare(x, y, comparator) for x, y in zip(a, b, strict=True))
+    differs = comparator_named(comparator)
+    return all(differs(x, y) is None for x, y in zip(a, b, strict=True))

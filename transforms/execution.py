@@ -260,6 +260,7 @@ def solution_units(
     if not groups:
         return
     for start in range(0, len(solutions), size):
+        progress.current().add(1)
         yield ExecuteUnit(
             name=f"{unit_prefix(problem_id)}{kind}-{start:06d}",
             problem_id=problem_id,

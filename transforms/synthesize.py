@@ -277,6 +277,7 @@ def _plan(
         ]
         questions = {u.recorded.attempt: (u.recorded.completion, u.pool) for u in units}
         if stored_attempts(context, pid, questions) is None:
+            progress.current().add(len(units))
             yield from units
 
 

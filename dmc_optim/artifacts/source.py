@@ -133,6 +133,22 @@ def plan_ranges(files: list[SourceFile], limit: int | None, size: int = 256) -> 
     return ranges
 
 
+def source_names(files: list[SourceFile]) -> tuple[set[str], set[str]]:
+    """(ids, names) of all rows of the source, limits aside; a name that is no text is left out."""
+    ids: set[str] = set()
+    names: set[str] = set()
+    firsts: dict[str, int] = {}
+    for file in files:
+        first = firsts.get(file.split, 0)
+        firsts[file.split] = first + file.rows
+        ids |= {f"{file.split}/{first + row}" for row in range(file.rows)}
+        fs, path = fsspec.core.url_to_fs(file.url)
+        with fs.open(path, "rb") as handle:
+            column = pq.read_table(handle, columns=["name"]).column("name").cast(pa.binary())
+        names |= {name.decode("utf-8", "replace") for name in column.to_pylist() if name is not None}
+    return ids, names
+
+
 def read_range(span: SourceRange) -> Iterator[tuple[int, dict[str, Any]]]:
     """(index in the split, row) of a range; text as bytes, a few rows in memory at a time."""
     fs, path = fsspec.core.url_to_fs(span.url)

@@ -115,5 +115,5 @@ def _behaviour(code: bytes) -> dict[str, float]:
 def _generator_call(text: bytes) -> dict[str, Any] | None:
     if not text.startswith(b'{"method":'):
         return None
-    call = json.loads(text)
+    call = json.loads(text.partition(b"\n")[0])
     return call if isinstance(call, dict) else None

@@ -1,0 +1,232 @@
+"""The build: every stage in order, each skipped when it is complete, each counting only once its record is written."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dmc_optim import progress
+from dmc_optim.artifacts.layout import Layout
+from dmc_optim.artifacts.source import plan_ranges, source_names
+from dmc_optim.config import digest
+from dmc_optim.errors import ArtifactError
+from dmc_optim.llm.recorded import RecordedCompletions
+from dmc_optim.llm.spec import RecordedSpec
+from pipeline.request import BuildRequest, CheckedRequest, check, open_output
+from schemas.enums import Entity, Reason, Stage
+
+
+@dataclass
+class BuildResult:
+    """What a build did: stages run and skipped, seconds, warnings."""
+
+    layout: Layout
+    ran: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    warnings: list[str] = field(default_factory=list)
+
+
+def build(request: BuildRequest, say: Callable[[str], None]) -> BuildResult:
+    """Run every stage up to `request.through` that is not complete. say: prints one line.
+
+    Raises UsageError kinds before anything runs, RunError kinds when a stage fails; what is done stays done.
+    """
+    started = time.monotonic()
+    checked = check(request)
+    layout, manifest = open_output(checked)
+    result = BuildResult(layout)
+    with locked(layout):
+        manifest.setdefault("created", datetime.now(UTC).isoformat(timespec="seconds"))
+        layout.write_json(layout.path("manifest.json"), manifest | {"complete": False})
+        result.warnings = _generator_warnings(checked)
+        for warning in result.warnings:
+            say(f"note: {warning}")
+        _run_stages(checked, layout, manifest["build_digest"], result, say)
+        done = layout.completed()
+        manifest |= {
+            "complete": len(done) == len(Stage),
+            "stages": {stage: record["key"] for stage, record in done.items()},
+            "warnings": result.warnings,
+            "executions": sum(record.get("executions") or 0 for record in done.values()),
+        }
+        layout.write_json(layout.path("manifest.json"), manifest)
+        if result.ran and Stage.DATASETS in done:
+            from dmc_optim.artifacts.card import render_card
+
+            layout.write_bytes(layout.path("dataset", "README.md"), render_card(request.out).encode())
+    result.seconds = time.monotonic() - started
+    return result
+
+
+def _run_stages(
+    checked: CheckedRequest, layout: Layout, build_digest: str, result: BuildResult, say: Callable[[str], None]
+) -> None:
+    from pipeline.resume import complete, stage_key
+
+    order = list(Stage)
+    records: dict[str, dict[str, Any]] = {}
+    for stage in order[: order.index(checked.request.through) + 1]:
+        record = layout.read_json(layout.stage_file(stage))
+        key = stage_key(stage, checked.request.config, _outside(checked, stage), records)
+        if record is not None and complete(layout, record, key):
+            records[stage] = record
+            result.skipped.append(stage.value)
+            continue
+        records[stage] = _run_stage(checked, layout, stage, key, build_digest, say)
+        result.ran.append(stage.value)
+
+
+def _outside(checked: CheckedRequest, stage: Stage) -> str:
+    """Digest of what a stage reads from outside the output directory."""
+    if stage is Stage.INGEST:
+        return digest([[f.split, f.rows, f.fingerprint] for f in checked.files] + [checked.identity()])
+    if stage is Stage.DEDUP:
+        return digest([sorted(checked.benchmarks.values()), str(checked.judge)])
+    if stage in (Stage.SYNTHESIZE_CORRECTNESS, Stage.SYNTHESIZE_OPTIMIZATION):
+        if isinstance(checked.generator, RecordedSpec):
+            return RecordedCompletions.load(checked.generator.path).digest
+        return str(checked.generator)
+    return ""
+
+
+def _run_stage(
+    checked: CheckedRequest, layout: Layout, stage: Stage, key: str, build_digest: str, say: Callable[[str], None]
+) -> dict[str, Any]:
+    from pipeline.resume import clean, content, invalidate, stage_files
+    from pipeline.runner import run
+    from pipeline.stages import STAGES
+    from transforms.context import StageContext
+
+    request = checked.request
+    if layout.read_json(layout.stage_file(stage)) is not None or not layout.glob(f"work/{stage}-{key}"):
+        invalidate(layout, stage)
+    context = StageContext(
+        layout=layout,
+        stage=stage,
+        key=key,
+        config=request.config,
+        shards=checked.shards,
+        engine=request.engine,
+        limit_problems=request.limit_problems,
+        limit_solutions=request.limit_solutions,
+        build_digest=build_digest,
+    )
+    layout.fs.makedirs(layout.path(context.work), exist_ok=True)
+    started = time.monotonic()
+    spec = STAGES[stage]
+    progress.current().start(stage, checked.shards)
+    inputs = _inputs(checked, context, say)
+    threads = request.engine.connect().parallelism if spec.executes else 2
+    run(spec.transform(context, inputs), stage, request.runner, threads, request.beam_options)
+    files = stage_files(layout, stage)
+    counts = _counts(layout, stage)
+    record = {
+        "stage": stage.value,
+        "key": key,
+        "version": spec.version,
+        "files": files,
+        "content": content(layout, files),
+        "counts": counts,
+        "seconds": time.monotonic() - started,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        **(_executions(context) if spec.executes else {}),
+    }
+    layout.write_json(layout.stage_file(stage), record)
+    clean(layout, stage)
+    progress.current().finish(_note(counts))
+    return record
+
+
+def _inputs(checked: CheckedRequest, context: Any, say: Callable[[str], None]) -> Any:
+    from pipeline.completions import completions_for, verdicts_for
+    from pipeline.stages import StageInputs
+
+    stage = context.stage
+    if stage is Stage.INGEST:
+        return StageInputs(ranges=plan_ranges(checked.files, checked.request.limit_problems))
+    if stage is Stage.DEDUP:
+        return StageInputs(
+            benchmarks=tuple(sorted(checked.benchmarks)), verdicts=verdicts_for(context, checked.judge, say)
+        )
+    if stage in (Stage.SYNTHESIZE_CORRECTNESS, Stage.SYNTHESIZE_OPTIMIZATION):
+        return StageInputs(completions=completions_for(context, checked.generator, say))
+    return StageInputs()
+
+
+def _counts(layout: Layout, stage: Stage) -> list[dict[str, Any]]:
+    """The stage's attrition rows."""
+    return layout.rows("attrition", stages=(stage.value,))
+
+
+def _note(counts: list[dict[str, Any]]) -> str:
+    own = [row for row in counts if row["entity"] == Entity.PROBLEM]
+    total = next((row for row in own if row["reason"] == Reason.TOTAL), None)
+    if total is None:
+        return "done"
+    drops = ", ".join(f"{row['reason']} {row['n_dropped']}" for row in own if row["reason"] != Reason.TOTAL)
+    entered = total["n_in"] + total["n_created"]
+    return f"{entered} → {total['n_out']} problems" + (f" (dropped: {drops})" if drops else "")
+
+
+def _executions(context: Any) -> dict[str, int]:
+    """Rows of `executions` that the stage has, and how many running everything to the end would have given."""
+    from pipeline.exhaustive import exhaustive_pairs
+
+    rows = context.layout.read("executions", stages=(context.stage.value,), columns=["problem_id"]).num_rows
+    return {"executions": rows, "executions_exhaustive": exhaustive_pairs(context)}
+
+
+def _generator_warnings(checked: CheckedRequest) -> list[str]:
+    """One line for recorded answers that belong to no problem of the source."""
+    if not isinstance(checked.generator, RecordedSpec):
+        return []
+    recorded = RecordedCompletions.load(checked.generator.path)
+    ids, names = source_names(checked.files)
+    unknown = recorded.unknown(ids, names)
+    if not unknown:
+        return []
+    shown = ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else "")
+    return [f"{checked.generator.path}: {len(unknown)} problems are not in the source, their answers wait: {shown}"]
+
+
+@contextlib.contextmanager
+def locked(layout: Layout) -> Iterator[None]:
+    """One build at a time in a local directory; a second one gets an ArtifactError, and a crash leaves no lock."""
+    if "://" in layout.out:
+        yield
+        return
+    import fcntl
+
+    root = Path(layout.root)
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        handle = (root / ".lock").open("w")
+    except OSError as error:
+        raise ArtifactError(f"--out {layout.out}: cannot be written: {error}") from error
+    with handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ArtifactError(f"--out {layout.out}: another build is running there; wait for it") from error
+        yield
+
+
+def with_defaults(request: BuildRequest) -> BuildRequest:
+    """Fill in the bundled corpus where no source is given."""
+    from pipeline.request import EXAMPLES
+
+    if request.source:
+        return request
+    corpus = EXAMPLES / "corpus"
+    if not corpus.is_dir():
+        raise ArtifactError("no --source, and the bundled corpus is not here: run from a checkout or give --source")
+    return replace(
+        request,
+        source=str(corpus),
+        benchmarks=request.benchmarks or (str(EXAMPLES / "benchmark.jsonl"),),
+        generator=request.generator or f"recorded:{EXAMPLES / 'recorded_generators.jsonl'}",
+    )
