@@ -13,6 +13,8 @@ COMMANDS: dict[str, str] = {
     "noise": "dmc_optim.cli.study:noise",
     "ranking": "dmc_optim.cli.study:ranking",
     "qar-vs-qp": "dmc_optim.cli.study:qar_vs_qp",
+    "fallback": "dmc_optim.cli.study_ces:fallback",
+    "calibration": "dmc_optim.cli.study_ces:calibration",
 }
 
 
