@@ -43,7 +43,7 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """Price of a million tokens, in any currency."""
+    """Price of a million tokens, in US dollars."""
 
     prompt: float = 0.0
     completion: float = 0.0
@@ -79,7 +79,7 @@ class CampaignReport:
     examples: list[Failure] = field(default_factory=list)
     prompt_tokens: int = 0
     completion_tokens: int = 0
-    cost: float = 0.0
+    cost_usd: float = 0.0
     latency_s: float = 0.0
     wall_s: float = 0.0
 
@@ -97,7 +97,7 @@ class CampaignReport:
             f" {self.failed} without an answer ({self.wall_s:.1f} s{rate})"
         ]
         if self.prompt_tokens or self.completion_tokens:
-            cost = f", cost {self.cost:.2f}" if self.cost else ""
+            cost = f", {self.cost_usd:.2f} USD" if self.cost_usd else ""
             lines.append(f"tokens: {self.prompt_tokens} read, {self.completion_tokens} written{cost}")
         if self.retries:
             lines.append("tried again: " + ", ".join(f"{n} × {kind}" for kind, n in sorted(self.retries.items())))
@@ -222,7 +222,7 @@ class Campaign:
             "prompt_tokens": completion.prompt_tokens,
             "completion_tokens": completion.completion_tokens,
             "latency_s": round(completion.latency_s, 4),
-            "cost": cost,
+            "cost_usd": cost,
         }
         fields = {
             "name": prompt.name or None,
@@ -240,7 +240,7 @@ class Campaign:
         report.answered += 1
         report.prompt_tokens += completion.prompt_tokens or 0
         report.completion_tokens += completion.completion_tokens or 0
-        report.cost += cost
+        report.cost_usd += cost
         report.latency_s += completion.latency_s
         if self._on_answer is not None:
             self._on_answer(report)

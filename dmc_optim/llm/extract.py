@@ -26,11 +26,11 @@ _PARSER = threading.Lock()
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 
 
-
 def parse_module(code: str) -> ast.Module:
     """`ast.parse`, one thread at a time. Raises what it raises."""
     with _PARSER:
         return ast.parse(code)
+
 
 @dataclass(frozen=True, slots=True)
 class Extraction:

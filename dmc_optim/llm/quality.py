@@ -7,7 +7,7 @@ not judged, which is no reason to drop it.
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -122,6 +122,28 @@ def judge(
                 wrong[problem_id] = found
         waiting = [item for item in waiting if item[0] not in verdicts]
     return Judgement(verdicts, wrong, tuple(reports))
+
+
+def judge_statements(
+    statements: Mapping[str, str], backend: Backend, store_path: str | Path, **options: Any
+) -> tuple[dict[str, dict[str, Any]], list[str]]:
+    """`judge` in the form of the table `statement_quality`: ({problem_id: row}, lines for a person).
+
+    A problem without a verdict has a row whose three answers are None and whose reason says why.
+    """
+    judgement = judge(list(statements.items()), backend, store_path, **options)
+    rows: dict[str, dict[str, Any]] = {}
+    for problem_id in statements:
+        verdict = judgement.verdicts.get(problem_id)
+        answers = {question: getattr(verdict, question, None) for question in QUESTIONS}
+        reason = verdict.reason if verdict else judgement.unjudged[problem_id]
+        row = {"problem_id": problem_id, **answers, "model": backend.model, "reason": reason or None}
+        rows[problem_id] = row
+    lines = [line for report in judgement.reports for line in report.lines()]
+    refused = sum(not verdict.accepted for verdict in judgement.verdicts.values())
+    unjudged = f", {len(judgement.unjudged)} without a verdict (kept)" if judgement.unjudged else ""
+    lines.append(f"statements: {len(judgement.verdicts)} judged, {refused} refused{unjudged}")
+    return rows, lines
 
 
 def _answers(store_path: str | Path, problem_ids: Iterable[str], attempt: int) -> dict[str, tuple[str, str]]:

@@ -216,9 +216,9 @@ def test_usage_and_cost_are_in_every_row_and_in_the_report(tmp_path):
     backend = FakeBackend(lambda request: Completion("x", "thought", "length", 1000, 500, 2.5))
     report = run_campaign(make_prompts(2), backend, tmp_path / "c.jsonl", k=1, price=Price(2.0, 8.0))
     rows = [json.loads(line) for line in (tmp_path / "c.jsonl").read_text().splitlines()]
-    assert rows[0]["usage"] == {"prompt_tokens": 1000, "completion_tokens": 500, "latency_s": 2.5, "cost": 0.006}
+    assert rows[0]["usage"] == {"prompt_tokens": 1000, "completion_tokens": 500, "latency_s": 2.5, "cost_usd": 0.006}
     assert (rows[0]["reasoning"], rows[0]["finish_reason"]) == ("thought", "length")
-    assert (report.prompt_tokens, report.completion_tokens, report.cost) == (2000, 1000, pytest.approx(0.012))
+    assert (report.prompt_tokens, report.completion_tokens, report.cost_usd) == (2000, 1000, pytest.approx(0.012))
     assert json.dumps(report.to_dict())
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from dmc_optim.errors import GenerationBusyError
 from dmc_optim.llm.backends.fake import FakeBackend
 from dmc_optim.llm.campaign import RetryPolicy
-from dmc_optim.llm.quality import StatementVerdict, judge, parse_verdict
+from dmc_optim.llm.quality import StatementVerdict, judge, judge_statements, parse_verdict
 
 GOOD = {"well_formed": True, "complete": True, "unambiguous": True, "reason": ""}
 BAD = GOOD | {"complete": False, "reason": "The figure\n is missing."}
@@ -98,3 +98,20 @@ def test_no_verdict_in_the_end_is_no_refusal(tmp_path):
     assert (
         judge([("t/0", "A.")], FakeBackend(lambda r: json.dumps(GOOD)), tmp_path / "r.jsonl").verdicts["t/0"].accepted
     )
+
+
+def test_rows_of_the_table_and_lines_for_a_person(tmp_path):
+    from schemas import TABLES
+
+    def answer(request):
+        text = request.prompt.messages.messages[1]["content"]
+        return "hm" if "Third" in text else json.dumps(BAD if "Second" in text else GOOD)
+
+    statements = {"t/0": "First.", "t/1": "Second.", "t/2": "Third."}
+    rows, lines = judge_statements(statements, FakeBackend(answer, model="m"), tmp_path / "q.jsonl")
+    assert list(rows) == list(statements)
+    assert set(rows["t/0"]) == set(TABLES["statement_quality"].column_names)
+    assert [rows[p]["complete"] for p in statements] == [True, False, None]
+    assert rows["t/0"]["reason"] is None and rows["t/1"]["reason"] == "The figure is missing."
+    assert rows["t/2"]["reason"] == "the answer is not a JSON object" and rows["t/2"]["model"] == "m"
+    assert lines[-1] == "statements: 2 judged, 1 refused, 1 without a verdict (kept)"
