@@ -60,6 +60,26 @@ def stage_checks() -> Iterator[Check]:
         """,
     )
     yield Check(
+        "validate: both labels left",
+        "a problem is dropped exactly when it has no original test, no verified-correct or no incorrect solution",
+        """
+        WITH failed AS (SELECT DISTINCT problem_id, solution_id FROM executions
+                        WHERE campaign = 'original' AND status NOT IN ('success', 'infrastructure'))
+        SELECT problem_id, tests, correct, incorrect, reason FROM
+            (SELECT p.problem_id, (SELECT count(*) FROM survivors_controls_tests t WHERE t.problem_id = p.problem_id)
+                        AS tests,
+                    count(*) FILTER (s.label = 'correct' AND f.solution_id IS NULL) AS correct,
+                    count(*) FILTER (s.label = 'incorrect') AS incorrect
+             FROM survivors_controls_problems p JOIN survivors_controls_solutions s USING (problem_id)
+             LEFT JOIN failed f USING (problem_id, solution_id) GROUP BY ALL)
+        LEFT JOIN (SELECT problem_id, reason FROM exclusions WHERE stage = 'validate' AND entity = 'problem')
+            USING (problem_id)
+        WHERE EXISTS (SELECT 1 FROM attrition WHERE stage = 'validate') AND reason IS DISTINCT FROM
+            CASE WHEN tests = 0 THEN 'no_tests' WHEN correct = 0 THEN 'no_correct_left'
+                 WHEN incorrect = 0 THEN 'no_incorrect_left' END
+        """,
+    )
+    yield Check(
         "complete: both generated suites",
         "a problem is dropped exactly when no correctness or no optimization test is left",
         """

@@ -6,8 +6,17 @@ from schemas.enums import Campaign
 from schemas.table import Check
 
 
-def generation_checks(calls: int, min_agreeing: int) -> Iterator[Check]:
-    """calls: tests of an accepted attempt (15); min_agreeing: solutions that must agree (2)."""
+def generation_checks(calls: int, min_agreeing: int, comparator: str) -> Iterator[Check]:
+    """calls: tests of an accepted attempt (15); min_agreeing: solutions that must agree (2).
+
+    comparator: under `tokens_float` equal outputs may have different digests, so groups are not recounted.
+    """
+    if not comparator.startswith("tokens_float"):
+        yield from _group_checks(min_agreeing)
+    yield from _attempt_checks(calls)
+
+
+def _group_checks(min_agreeing: int) -> Iterator[Check]:
     yield Check(
         "consensus: agreement decided",
         "the largest group with equal outputs is n_agreeing; an accepted attempt's is large enough and has no rival",
@@ -34,6 +43,20 @@ def generation_checks(calls: int, min_agreeing: int) -> Iterator[Check]:
         SELECT problem_id, campaign, attempt, groups, m.marked, count(*) AS in_group FROM marked m
         JOIN consensus c USING (problem_id, campaign, attempt, outputs_sha256)
         GROUP BY ALL HAVING groups > 1 OR m.marked <> count(*)
+        """,
+    )
+
+
+def _attempt_checks(calls: int) -> Iterator[Check]:
+    yield Check(
+        "consensus: agreed are counted",
+        "an attempt's solutions marked as agreed are n_agreeing, or none when it found no consensus",
+        """
+        SELECT problem_id, campaign, attempt, a.accepted, a.reason, a.n_agreeing, coalesce(c.agreed, 0) AS agreed
+        FROM generator_attempts a LEFT JOIN (SELECT problem_id, campaign, attempt, count(*) AS agreed FROM consensus
+            WHERE consensus.agreed GROUP BY ALL) c USING (problem_id, campaign, attempt)
+        WHERE coalesce(c.agreed, 0) <> CASE WHEN a.accepted OR (a.n_agreeing IS NOT NULL
+            AND a.reason NOT IN ('no_consensus', 'ambiguous_consensus')) THEN a.n_agreeing ELSE 0 END
         """,
     )
     yield Check(

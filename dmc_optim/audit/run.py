@@ -38,7 +38,7 @@ def all_checks(config: BuildConfig) -> list[Check]:
         *itertools.chain.from_iterable(table.checks for table in TABLES.values()),
         *conservation_checks(),
         *stage_checks(),
-        *generation_checks(synthesis.calls_per_method * 3, synthesis.min_agreeing),
+        *generation_checks(synthesis.calls_per_method * 3, synthesis.min_agreeing, config.execution.comparator),
         *round_checks(Campaign.CORRECTNESS),
         *round_checks(Campaign.OPTIMIZATION),
         *filterability_checks(config.filterability, config.execution.time_limit_s),

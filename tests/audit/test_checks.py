@@ -113,8 +113,10 @@ PLANTED: dict[str, Plant] = {
     "validate: verified means no failure": named(
         "executions", {"status": "output_limit"}, "0/c1", "solution_id", campaign="original"
     ),
+    "validate: both labels left": drop_exclusion("no_correct_left"),
     "complete: both generated suites": drop_exclusion("no_optimization_tests"),
     "consensus: agreement decided": change("generator_attempts", {"n_agreeing": 4}, accepted=True),
+    "consensus: agreed are counted": change("consensus", {"agreed": False}, agreed=True),
     "consensus: agreed marks one group": change("consensus", {"agreed": False}, agreed=True),
     "generator_attempts: tests of accepted attempts": change("generator_attempts", {"n_tests": 14}, accepted=True),
     "generator_attempts: rejected ones are excluded": drop_exclusion("no_consensus"),
