@@ -5,6 +5,7 @@ import pyarrow as pa
 from schemas.enums import ORIGINAL_CATEGORIES, Category
 from schemas.table import Column, ForeignKey, Table
 
+GENERATOR_METHODS = ("edge", "small", "large", "sample")
 _ORIGINAL = ", ".join(f"'{category}'" for category in ORIGINAL_CATEGORIES)
 
 TESTS = Table(
@@ -24,6 +25,13 @@ TESTS = Table(
             "Attempt of the campaign named by `category` that made it; null for original tests.",
             nullable=True,
             minimum=0,
+        ),
+        Column(
+            "generator_method",
+            pa.string(),
+            "Method of the attempt's class that made it; null for original tests.",
+            nullable=True,
+            accepted=GENERATOR_METHODS,
         ),
     ),
     foreign_keys=(

@@ -13,16 +13,16 @@ UNSETTLED = {AttemptReason.INFRASTRUCTURE.value, AttemptReason.NO_COMPLETION.val
 
 
 def collapse(
-    problem_id: str, category: str, attempt: int, pairs: Sequence[tuple[str, str]], known: set[str]
+    problem_id: str, category: str, attempt: int, pairs: Sequence[tuple[str, str, str]], known: set[str]
 ) -> tuple[list[dict[str, Any]], int]:
-    """Rows of `tests` for pairs not known yet, and how many were; `known` grows."""
+    """Rows of `tests` for (input, output, method) not known yet, and how many were; `known` grows."""
     created = []
-    for test_input, output in pairs:
+    for test_input, output, method in pairs:
         key = test_id(test_input, output)
         if key in known:
             continue
         known.add(key)
-        created.append(test_row(problem_id, key, Category(category), test_input, output, attempt))
+        created.append(test_row(problem_id, key, Category(category), test_input, output, attempt, method))
     return created, len(pairs) - len(created)
 
 
@@ -43,9 +43,9 @@ def stored_attempts(
     if questions is not None and not _same(attempts, votes, questions):
         return None
     tests = _previous(context, "tests", problem_id)
-    pairs: dict[int, list[tuple[str, str]]] = {}
+    pairs: dict[int, list[tuple[str, str, str]]] = {}
     for row in tests:
-        pairs.setdefault(row["generator_attempt"], []).append((row["input"], row["output"]))
+        pairs.setdefault(row["generator_attempt"], []).append((row["input"], row["output"], row["generator_method"]))
     details = {row["entity_id"]: row["detail"] for row in _previous(context, "exclusions", problem_id)}
     usage = {row["attempt"]: row for row in _previous(context, "generation_usage", problem_id)}
     kept = []

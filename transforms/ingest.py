@@ -257,9 +257,15 @@ def _add_tests(
 
 
 def test_row(
-    problem_id: str, key: str, category: Category, test_input: str, output: str, attempt: int | None
+    problem_id: str,
+    key: str,
+    category: Category,
+    test_input: str,
+    output: str,
+    attempt: int | None,
+    method: str | None = None,
 ) -> dict[str, Any]:
-    """A row of `tests`."""
+    """A row of `tests`. method: of the generator that made it."""
     return {
         "problem_id": problem_id,
         "test_id": key,
@@ -268,6 +274,7 @@ def test_row(
         "output": output,
         "n_chars": len(test_input) + len(output),
         "generator_attempt": attempt,
+        "generator_method": method,
     }
 
 

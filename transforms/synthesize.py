@@ -22,7 +22,7 @@ from transforms.consensus import consensus, outputs_digest
 from transforms.context import StageContext, draw
 from transforms.decision import Decision, Drop, ProblemState
 from transforms.execution import limits_for_generators, settle, unit_prefix
-from transforms.generator_run import generator_request, read_inputs, schedule
+from transforms.generator_run import METHODS, generator_request, read_inputs, schedule
 from transforms.stage import DecideShard, ForEveryShard, Shards, WriteAttrition
 from transforms.survivors import survivors
 
@@ -50,13 +50,13 @@ class AttemptUnit:
 
 @dataclass
 class AttemptOutcome:
-    """What an attempt gave. pairs: (input, output). votes: rows of `consensus`."""
+    """What an attempt gave. pairs: (input, output, method). votes: rows of `consensus`."""
 
     attempt: int
     reason: AttemptReason | None = None
     detail: str = ""
     n_agreeing: int | None = None
-    pairs: list[tuple[str, str]] = field(default_factory=list)
+    pairs: list[tuple[str, str, str]] = field(default_factory=list)
     votes: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -167,7 +167,7 @@ def _accept(
     witness = agreed[0]
     expected = outputs[witness]
     try:
-        pairs = [(i.decode("utf-8"), o.decode("utf-8")) for i, o in zip(inputs, expected, strict=True)]
+        texts = [(i.decode("utf-8"), o.decode("utf-8")) for i, o in zip(inputs, expected, strict=True)]
     except UnicodeDecodeError:
         outcome.reason, outcome.detail = AttemptReason.VERIFICATION_FAILED, "an agreed output is not valid UTF-8"
         return
@@ -179,7 +179,8 @@ def _accept(
     results = settle(executor, request, list(executor.execute(request)), retries)
     status = _joint_status(results, len(inputs))
     if status is Status.SUCCESS:
-        outcome.pairs = pairs
+        methods = METHODS[unit.campaign]
+        outcome.pairs = [(*pair, methods[call % len(methods)]) for call, pair in enumerate(texts)]
     elif status is Status.INFRASTRUCTURE:
         outcome.reason, outcome.detail = AttemptReason.INFRASTRUCTURE, "the verification did not come back"
     else:
