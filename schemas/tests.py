@@ -51,8 +51,9 @@ TESTS = Table(
         ("length", "n_chars = length(input) + length(output)", "n_chars counts the characters of both texts"),
         (
             "attempt of generated tests",
-            f"(category IN ({_ORIGINAL})) = (generator_attempt IS NULL)",
-            "original tests have no generator attempt, generated ones have one",
+            f"(category IN ({_ORIGINAL})) = (generator_attempt IS NULL) "
+            "AND (generator_attempt IS NULL) = (generator_method IS NULL)",
+            "original tests have no generator attempt and method, generated ones have both",
         ),
     ),
 )

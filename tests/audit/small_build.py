@@ -131,6 +131,8 @@ class SmallBuild:
         self.names[f"{index}/{name}"] = digest16(f"{text}\0{output}")
         row = {"problem_id": f"train/{index}", "test_id": self.names[f"{index}/{name}"], "category": category}
         row |= {"input": text, "output": output, "n_chars": len(text) + len(output), "generator_attempt": attempt}
+        methods = ("edge", "large" if category == "optimization" else "small", "sample")
+        row["generator_method"] = None if attempt is None else methods[int(name.removeprefix(category)) % 3]
         self.tables["tests"].append(row)
 
     def _run(self, index: int, solution: str, test: str, campaign: str, status: str, duration_s: float) -> None:
