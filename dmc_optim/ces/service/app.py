@@ -221,7 +221,7 @@ def _add_execution(app: FastAPI, node: Node) -> None:
 
     @app.post(
         "/v1/execute",
-        response_class=ResultStream,
+        response_class=Response,
         responses={
             **_refusals(400, 408, 409, 413, 415, 422, 424, 429, 503),
             200: {"description": "One JSON object a line, see wire format", "content": {CONTENT_TYPE: {}}},

@@ -41,9 +41,10 @@ class Admission:
         node.arriving += 1
 
     def grow(self, n_bytes: int) -> None:
-        """Account for more bytes of the body. Raises Problem 429 when all bodies together are over the bound."""
-        if self._node.held_bytes + n_bytes > self._node.settings.queue_bytes and self._node.held_bytes > 0:
-            raise queue_full(self._node.retry_after_s(), f"{self._node.held_bytes} bytes of accepted bodies")
+        """Account for more bytes of the body. Problem 429 when it and others together are over the bound."""
+        held, others = self._node.held_bytes, self._node.held_bytes - self._bytes
+        if others > 0 and held + n_bytes > self._node.settings.queue_bytes:
+            raise queue_full(self._node.retry_after_s(), f"{others} bytes of accepted bodies")
         self._bytes += n_bytes
         self._node.held_bytes += n_bytes
 
