@@ -6,7 +6,7 @@
 """
 
 from dmc_optim.environments.environment import Environment, Grid
-from dmc_optim.environments.names import FAMILIES, build, parse
+from dmc_optim.environments.names import FAMILIES, build, compose, parse
 from dmc_optim.environments.records import Problem, Rollout, Rollouts, Signals
 from dmc_optim.environments.table38 import GRID, KEEPERS, configurations
 
@@ -21,6 +21,7 @@ __all__ = [
     "Rollouts",
     "Signals",
     "build",
+    "compose",
     "configurations",
     "parse",
 ]

@@ -28,28 +28,27 @@ CELLS = 1 << 22  # rollouts × references × tests held at once: bounds memory a
 
 @dataclass(frozen=True)
 class Environment:
-    """One point of the environment space. `str()` gives the canonical name, `parse` reads it back.
+    """One point of the environment space; made by `parse`, `build` or `compose`, which name it.
 
+    name: canonical name, what `str()` gives and `parse` reads back for every family.
     pre, intra, post: the three operators. rho: ρ, timeout tolerance in [0, 1].
     added_tests: T^C = T_0 ∪ T_+, otherwise T_0. correctness_cap_s: cap on correctness tests, None for the default.
     """
 
+    name: str
     pre: Pre = field(default_factory=AllTests)
     intra: Intra = field(default_factory=Unlimited)
     post: Post = field(default_factory=NoRanking)
     rho: float = 1.0
     added_tests: bool = True
     correctness_cap_s: float | None = None
-    name: str = field(default="", compare=False)
 
     def __post_init__(self) -> None:
         if not 0 <= self.rho <= 1:
             raise InvalidInputError(f"rho must lie between 0 and 1; got {self.rho}")
 
     def __str__(self) -> str:
-        from dmc_optim.environments.names import describe  # the table of families builds environments
-
-        return self.name or describe(self)
+        return self.name
 
     @property
     def default_reward(self) -> str:

@@ -2,7 +2,8 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from dmc_optim.environments.environment import Environment
 from dmc_optim.environments.operators import (
@@ -25,59 +26,59 @@ Value = float | str
 
 @dataclass(frozen=True)
 class Family:
-    """One row of Table 38: canonical parameters in order, optional ones with their default, and how to build it."""
+    """One row of Table 38: canonical parameters in order, their operators, and defaults of optional ones."""
 
     parameters: tuple[str, ...]
-    build: Callable[..., Environment]
+    operators: Callable[..., dict[str, Any]]
     defaults: tuple[tuple[str, Value], ...] = ()
 
 
-def _rlvr() -> Environment:
-    return Environment(pre=NoTests(), added_tests=False)
+def _rlvr() -> dict[str, Any]:
+    return {"pre": NoTests(), "added_tests": False}
 
 
-def _mc() -> Environment:
-    return Environment(pre=NoTests())
+def _mc() -> dict[str, Any]:
+    return {"pre": NoTests()}
 
 
-def _mc_tloc() -> Environment:
-    return Environment(pre=NoTests(), correctness_cap_s=CAP_S)
+def _mc_tloc() -> dict[str, Any]:
+    return {"pre": NoTests(), "correctness_cap_s": CAP_S}
 
 
-def _mc_mo() -> Environment:
-    return Environment(intra=AbsoluteLimit(CAP_S), rho=0)
+def _mc_mo() -> dict[str, Any]:
+    return {"intra": AbsoluteLimit(CAP_S), "rho": 0.0}
 
 
-def _abs_filter(a: float, limit: float, rho: float, agg: str) -> Environment:
-    return Environment(pre=AbsoluteFilter(a, agg), intra=AbsoluteLimit(limit), rho=rho)
+def _abs_filter(a: float, limit: float, rho: float, agg: str) -> dict[str, Any]:
+    return {"pre": AbsoluteFilter(a, agg), "intra": AbsoluteLimit(limit), "rho": rho}
 
 
-def _charlen_filter(chars: float, limit: float, rho: float) -> Environment:
-    return Environment(pre=CharacterFilter(chars), intra=AbsoluteLimit(limit), rho=rho)
+def _charlen_filter(chars: float, limit: float, rho: float) -> dict[str, Any]:
+    return {"pre": CharacterFilter(chars), "intra": AbsoluteLimit(limit), "rho": rho}
 
 
-def _rel_filter(r: float, limit: float, rho: float, agg: str) -> Environment:
-    return Environment(pre=RelativeFilter(r, agg), intra=AbsoluteLimit(limit), rho=rho)
+def _rel_filter(r: float, limit: float, rho: float, agg: str) -> dict[str, Any]:
+    return {"pre": RelativeFilter(r, agg), "intra": AbsoluteLimit(limit), "rho": rho}
 
 
-def _abs_timeout(limit: float, rho: float) -> Environment:
-    return Environment(intra=AbsoluteLimit(limit), rho=rho)
+def _abs_timeout(limit: float, rho: float) -> dict[str, Any]:
+    return {"intra": AbsoluteLimit(limit), "rho": rho}
 
 
-def _rel_timeout(p: float, rho: float) -> Environment:
-    return Environment(intra=relative_limit(p), rho=rho)
+def _rel_timeout(p: float, rho: float) -> dict[str, Any]:
+    return {"intra": relative_limit(p), "rho": rho}
 
 
-def _ranked_timeout(p: float, agg: str, rho: float) -> Environment:
-    return Environment(intra=ranked_limit(p, agg), rho=rho)
+def _ranked_timeout(p: float, agg: str, rho: float) -> dict[str, Any]:
+    return {"intra": ranked_limit(p, agg), "rho": rho}
 
 
-def _qar(p: float) -> Environment:
-    return Environment(post=QarRanking(p))
+def _qar(p: float) -> dict[str, Any]:
+    return {"post": QarRanking(p)}
 
 
-def _qp(p: float) -> Environment:
-    return Environment(post=QpRanking(p))
+def _qp(p: float) -> dict[str, Any]:
+    return {"post": QpRanking(p)}
 
 
 FAMILIES: dict[str, Family] = {
@@ -159,20 +160,21 @@ def build(family: str, **parameters: Value) -> Environment:
     for name, value in values.items():
         if isinstance(value, str) != (name == "agg"):
             raise InvalidInputError(f"{family}: {name} cannot be {value!r}")
-    env = spec.build(**values)
-    object.__setattr__(env, "name", _canonical(family, values))
-    return env
+    return Environment(_canonical(family, values), **spec.operators(**values))
 
 
-def describe(env: Environment) -> str:
-    """Name of an environment put together from operators: its family's name where there is one."""
+def compose(**operators: Any) -> Environment:
+    """Environment put together from operators (pre, intra, post, rho, ...), named after its family if it has one.
+
+    A combination that no family has is named by its operators; such a name is for people, `parse` does not read it.
+    """
+    env = Environment("", **operators)
     family, values = _family_of(env)
-    if family is not None and build(family, **values) == env:
-        return _canonical(family, values)
-    return (
-        f"Environment(pre={env.pre},intra={env.intra},post={env.post},rho={_number(env.rho)},"
-        f"added_tests={env.added_tests},correctness_cap_s={env.correctness_cap_s})"
-    )
+    if family is not None:
+        named = build(family, **values)
+        if replace(named, name="") == env:
+            return named
+    return replace(env, name=f"pre={env.pre}; intra={env.intra}; post={env.post}; rho={_number(env.rho)}")
 
 
 def _family_of(env: Environment) -> tuple[str | None, dict[str, Value]]:
@@ -240,6 +242,3 @@ def _number(value: Value) -> str:
     if isinstance(value, str):
         return value
     return str(int(value)) if float(value).is_integer() else repr(float(value))
-
-
-__all__ = ["FAMILIES", "FAMILY_ALIASES", "LABELS", "Family", "build", "describe", "parse"]
