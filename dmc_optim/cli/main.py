@@ -13,6 +13,7 @@ COMMANDS = {
     "why": "dmc_optim.cli.why:why",
     "audit": "dmc_optim.cli.audit:audit",
     "diff": "dmc_optim.cli.diff:diff",
+    "report": "dmc_optim.cli.report:report",
     "study": "dmc_optim.cli.study:study",
 }
 """Command name → `module:attribute`. `build` lives with the pipeline, above this package in the layers."""

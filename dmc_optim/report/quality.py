@@ -11,6 +11,7 @@ from dmc_optim.report.measures import Chart, Curve, Listing, Measure, Section
 Connection = duckdb.DuckDBPyConnection
 Floats = NDArray[np.float64]
 SUITES = {"before": "original tests", "raw": "all generated tests", "timeout": "timeouts removed", "final": "filtered"}
+_SHORT = {"before": "original", "raw": "raw", "timeout": "no timeouts", "final": "filtered"}
 LISTED = 10
 
 
@@ -177,7 +178,7 @@ def _sorted_chart(title: str, values: dict[str, Floats]) -> Chart:
     order = np.argsort(-np.nan_to_num(values["before"]), kind="stable")
     curves = [
         Curve(words, list(range(1, len(order) + 1)), [float(v) for v in np.nan_to_num(values[suite][order])])
-        for suite, words in SUITES.items()
+        for suite, words in _SHORT.items()
     ]
     return Chart(title, "problem", "share of solutions", curves)
 

@@ -29,6 +29,7 @@ _PAPER_TAIL = {
     (1.0, "correctness"): 0.052,
     (1.0, "optimization"): 0.189,
 }
+_SHORT = {"correctness": "correct.", "optimization": "optim."}  # five names share one legend line
 _PAPER_CHARS = {"public": 18, "private": 24, "generated": 31, "correctness": 36, "optimization": 928}
 
 
@@ -159,7 +160,7 @@ def _ccdf_charts(durations: Durations) -> list[Chart]:
         d = np.sort(durations.d[durations.group(category)])
         if d.size:
             over = 1 - np.searchsorted(d, GRID, side="right") / d.size
-            curves.append(Curve(category, GRID, over.tolist()))
+            curves.append(Curve(_SHORT.get(category, category), GRID, over.tolist()))
     log_curves = [Curve(c.label, *_positive(c.x, c.y)) for c in curves]
     return [
         Chart("Share of tests over a duration", "seconds", "share of tests", curves, log_x=True),
@@ -179,7 +180,7 @@ def _tail_charts(durations: Durations) -> list[Chart]:
             continue
         shares = [_share_over(durations, group, threshold) for threshold in GRID]
         mean_tail.append(Curve(group, GRID, [float(share.mean()) for share in shares]))
-        prevalence.append(Curve(f"{group}, 10%", GRID, [float((share >= 0.1).mean()) for share in shares]))
+        prevalence.append(Curve(group, GRID, [float((share >= 0.1).mean()) for share in shares]))
         quantiles.append(Curve(group, *_problem_quantile(durations, group, 0.9)))
     return [
         Chart(
