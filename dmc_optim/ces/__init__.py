@@ -1,1 +1,54 @@
-"""dmc_optim/ces."""
+"""CES, the calibrated execution service: programs in, verdicts and durations out.
+
+`connect` gives an Executor: the engine embedded in this machine, a client of services, or the fake of the tests.
+"""
+
+from typing import Any
+
+from dmc_optim.ces.types import (
+    Cancellable,
+    Clock,
+    Executor,
+    Limits,
+    Request,
+    Result,
+    StopRule,
+    TestCase,
+)
+from dmc_optim.errors import ConfigError
+
+__all__ = [
+    "Cancellable",
+    "Clock",
+    "Executor",
+    "Limits",
+    "Request",
+    "Result",
+    "StopRule",
+    "TestCase",
+    "connect",
+]
+
+
+def connect(
+    spec: str = "embedded", *, slots: int | None = None, tier: str | None = None, token: str | None = None, **options: Any
+) -> Executor:
+    """An executor: `embedded`, `http://host:port[,http://…]`, or `fake[:SEED]`.
+
+    slots and tier belong to the embedded engine, token to services; options go to the executor's constructor.
+    Raises ConfigError for another spec, IsolationError when this host cannot isolate as asked.
+    """
+    kind, _, rest = spec.partition(":")
+    if spec == "embedded":
+        from dmc_optim.ces.engine.embedded import Embedded
+
+        return Embedded(slots, tier, **options)
+    if kind in ("http", "https"):
+        from dmc_optim.ces.client import Client
+
+        return Client([url.strip() for url in spec.split(",") if url.strip()], token=token, **options)
+    if kind == "fake" and (not rest or rest.isdigit()):
+        from dmc_optim.ces.fake import FakeEngine
+
+        return FakeEngine(int(rest or 0), **options)
+    raise ConfigError(f"execution service {spec!r} is unknown: use embedded, http://HOST:PORT[,…] or fake[:SEED]")

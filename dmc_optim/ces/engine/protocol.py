@@ -1,0 +1,99 @@
+"""Messages between the caller and a supervisor, both of this package. Frames and descriptors: channel.py."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from dmc_optim.ces.engine.interpreter import Interpreter
+from dmc_optim.ces.engine.tiers import Tier
+from dmc_optim.ces.types import Limits, StopRule
+from schemas.enums import Status
+
+
+@dataclass(frozen=True)
+class Configure:
+    """First message: what kind of slot this is. parents: see cgroups; name: of the slot's cgroup."""
+
+    tier: Tier
+    interpreter: Interpreter
+    cgroup_parents: dict[str, Path]
+    cgroup_name: str
+    core: int | None
+    supervisor_cores: frozenset[int]
+    outer_uids: tuple[int, int] | None
+
+
+@dataclass(frozen=True)
+class Ready:
+    """Answer to Configure: the empty-run baseline, or what went wrong."""
+
+    baseline_cpu_s: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class OpenProgram:
+    """The program of the tests that follow; its code is the message's descriptor."""
+
+    serial: int
+    limits: Limits
+    comparator: str
+    stop: StopRule
+    repetitions: int
+    return_output: bool
+    tests_ahead: int
+
+
+@dataclass(frozen=True)
+class Text:
+    """Bytes in the message, or the number of a descriptor that came with it."""
+
+    inline: bytes | None = None
+    descriptor: int = -1
+
+
+@dataclass(frozen=True)
+class Work:
+    """Tests to run in order: (position in the request, input, expected or None)."""
+
+    serial: int
+    tests: tuple[tuple[int, Text, Text | None], ...]
+
+
+@dataclass(frozen=True)
+class Cancel:
+    """Stop working on this request."""
+
+    serial: int
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One finished test, without what is the same for every result of the slot."""
+
+    position: int
+    status: Status
+    detail: str = ""
+    duration_s: float | None = None
+    duration_std_s: float | None = None
+    repetitions: int = 1
+    cpu_s: float | None = None
+    wall_s: float | None = None
+    started_at: float = 0.0
+    peak_memory_bytes: int | None = None
+    output: bytes | None = None
+    output_truncated: bool = False
+    stderr_tail: bytes = b""
+    marks: tuple[str, ...] = ()
+    retries: int = 0
+    context_switches: int | None = None
+    steal_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Finished tests; done: no more will come for this Work; stopped: the stop rule or a cancel ended it."""
+
+    serial: int
+    results: tuple[Measured, ...]
+    done: bool = False
+    stopped: bool = False

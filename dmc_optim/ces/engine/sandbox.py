@@ -1,0 +1,305 @@
+"""One running zygote, as its supervisor sees it: compile a program, run it on one input, kill what overruns.
+
+All clocks and counters are read out here or come from the template, which runs no user code.
+"""
+
+import os
+import select
+import signal
+import socket
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from dmc_optim.ces.engine.cgroups import SlotCgroup
+from dmc_optim.ces.engine.clocks import Timing
+from dmc_optim.ces.engine.interpreter import Interpreter
+from dmc_optim.ces.engine.launch import Isolation, launch
+from dmc_optim.ces.engine.verdict import Outcome
+from dmc_optim.ces.types import MIB, Clock, Limits
+
+_COMPILE = struct.Struct("=cIqqqqi")
+_REPLY = struct.Struct("=cqqqqqqqqqB")
+_CREDENTIALS = struct.Struct("iII")
+_START_S = 20.0
+_KILL_GRACE_S = 5.0
+_KEPT_PROCESSES = 3  # the zygote, the template and the run that waits
+_ADDRESS_FACTOR = 16
+_FILE_BYTES = 16 * MIB
+_CPU_READ_S = 0.25
+
+
+class Lost(Exception):
+    """The sandbox broke (or was killed) for no reason of the program's: start another, run again."""
+
+
+class Cancelled(Exception):
+    """The caller no longer wants the answer."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One finished run: facts for the verdict, clocks, and the descriptor-free rest."""
+
+    outcome: Outcome
+    timing: Timing
+    peak_memory_bytes: int
+    context_switches: int
+    left_processes: int = 0
+
+
+class Sandbox:
+    """Start with `Sandbox(...)`; after Lost only `close` may be called.
+
+    watch: a descriptor (the caller's connection) and what to do when it becomes readable during a run; the
+    callback raises Cancelled to end the run.
+    """
+
+    def __init__(
+        self,
+        interpreter: Interpreter,
+        isolation: Isolation,
+        cgroup: SlotCgroup,
+        watch: tuple[int, Callable[[], None]] | None = None,
+    ) -> None:
+        self.isolation = isolation
+        self._cgroup = cgroup
+        self._watch = watch
+        self._control, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        # the write end stays open here, so that a dead sandbox is no end of file on the pipe
+        self._stderr, self._stderr_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._pidfd = self._template = -1
+        self._stderr_text = bytearray()
+        self._poll = select.poll()
+        self._memory_limit = 0
+        os.set_blocking(self._stderr_write, True)
+        try:
+            pid = launch(interpreter, isolation, cgroup.join, inner, self._stderr_write)
+            self._pidfd = os.pidfd_open(pid)
+            self.pid = pid
+        finally:
+            inner.close()
+        self._poll.register(self._control, select.POLLIN)
+        self._poll.register(self._stderr, select.POLLIN)
+        if watch:
+            self._poll.register(watch[0], select.POLLIN)
+        self._send(b"G", [])
+        if self._receive(_START_S)[:1] != b"Z":
+            self._drain_stderr(_FILE_BYTES)
+            last = self._stderr_text.decode("utf-8", "replace").strip().splitlines()[-1:]
+            self.close()
+            raise Lost(" ".join(["the zygote did not start:", *last]))
+
+    @property
+    def has_program(self) -> bool:
+        """Whether a compiled program waits for runs."""
+        return self._template >= 0
+
+    def compile(self, code_fd: int, limits: Limits, expected_runs: int) -> tuple[Outcome | None, str]:
+        """Compile a program in a fresh template. Returns (None, names of preloaded modules) or the failure."""
+        self.end_program()
+        self._cgroup.limit_processes(limits.processes + _KEPT_PROCESSES)
+        self._limit_memory(limits)
+        self._await_template()
+        oom_before = self._cgroup.oom_kills()
+        message = _COMPILE.pack(
+            b"C",
+            expected_runs,
+            max(limits.output_bytes + 1, _FILE_BYTES),
+            int(limits.time_s * max(limits.wall_factor, 1.0)) + 5,
+            _ADDRESS_FACTOR * limits.memory_bytes,
+            -1,
+            0,
+        )
+        self._send(message, [code_fd])
+        reply, killed_for = self._supervise(limits, self._kill_template)
+        killed = self._cgroup.oom_kills() - oom_before
+        if reply[:1] == b"K":
+            self._limit_memory(limits)
+            return None, reply[1:].decode()
+        self.end_program()
+        failure = Outcome(oom_kills=killed, killed_for=killed_for, output_limit=limits.output_bytes)
+        if reply[:1] == b"S":
+            return replace(failure, compile_error=reply[1:].decode("utf-8", "replace")), ""
+        if reply[:1] == b"X" and not killed and not killed_for:
+            status = struct.unpack("=q", reply[1:9])[0]
+            if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
+                return replace(failure, compile_error=f"the compiler crashed: signal {os.WTERMSIG(status)}"), ""
+            raise Lost("the template ended")
+        return failure, ""
+
+    def run(self, stdin_fd: int, stdout_fd: int, limits: Limits, kind: bytes = b"R") -> Run:
+        """Run the compiled program once. Raises Lost, Cancelled."""
+        cgroup = self._cgroup
+        self._drain_stderr(limits.stderr_bytes)
+        self._stderr_text.clear()
+        oom_before, cpu_before, memory_before = cgroup.oom_kills(), cgroup.cpu_ns(), cgroup.memory_now()
+        cgroup.reset_peak()
+        if self._control.fileno() in self._poll_now():
+            raise Lost("the template ended between runs")
+        started = time.monotonic_ns()
+        self._send(kind, [stdin_fd, stdout_fd])
+        reply, killed_for = self._supervise(limits, self._kill_run)
+        if reply[:1] != b"D" or killed_for:  # a late kill could hit the next run, so the template goes too
+            self.end_program()
+        if reply[:1] != b"D":
+            if cgroup.oom_kills() == oom_before:
+                raise Lost("the template ended during a run")
+            reply = _REPLY.pack(b"D", signal.SIGKILL, time.monotonic_ns(), 0, 0, 0, 0, 0, 0, 0, 0)
+        _, status, ended, user, system, rss, voluntary, involuntary, waited, left, flag = _REPLY.unpack(reply)
+        tree = cgroup.cpu_ns() - cpu_before
+        cpu = user + system
+        if tree > 1.2 * cpu + 20_000_000:  # children that nobody waited for are in no rusage
+            cpu = tree
+        self._drain_stderr(limits.stderr_bytes)
+        outcome = Outcome(
+            exit_status=status,
+            oom_kills=cgroup.oom_kills() - oom_before,
+            killed_for=killed_for,
+            output_bytes=os.fstat(stdout_fd).st_size,
+            output_limit=limits.output_bytes,
+            memory_error=bool(flag),
+            stderr_tail=bytes(self._stderr_text),
+        )
+        return Run(
+            outcome=outcome,
+            timing=Timing(cpu / 1e9, max(ended - started, 0) / 1e9, waited / 1e9),
+            peak_memory_bytes=max(cgroup.memory_peak() - memory_before, rss if rss > MIB else 0),
+            context_switches=voluntary + involuntary,
+            left_processes=left,
+        )
+
+    def close(self) -> None:
+        """Kill everything inside and reap the zygote."""
+        if self._pidfd >= 0:
+            try:
+                signal.pidfd_send_signal(self._pidfd, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+            try:
+                os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
+            except ChildProcessError:
+                pass
+            os.close(self._pidfd)
+            self._pidfd = -1
+        self.end_program()
+        if self._stderr >= 0:
+            os.close(self._stderr)
+            os.close(self._stderr_write)
+            self._stderr = -1
+        self._control.close()
+
+    def _limit_memory(self, limits: Limits) -> None:
+        wanted = limits.memory_bytes + self._cgroup.memory_now()
+        if abs(wanted - self._memory_limit) > MIB:
+            self._cgroup.limit_memory(wanted)
+            self._memory_limit = wanted
+
+    def _await_template(self) -> None:
+        """Take the hello of the template that waits, with its pid as this process sees it."""
+        while self._template < 0:
+            self._wait_readable(_START_S)
+            data, ancillary, _, _ = self._control.recvmsg(4096, socket.CMSG_SPACE(_CREDENTIALS.size))
+            if not data:
+                raise Lost("the zygote ended")
+            if data[:1] == b"P":
+                pid = next(
+                    _CREDENTIALS.unpack(packed)[0] for _, kind, packed in ancillary if kind == socket.SCM_CREDENTIALS
+                )
+                try:
+                    self._template = os.pidfd_open(pid)
+                except ProcessLookupError:
+                    raise Lost("the template ended") from None
+
+    def end_program(self) -> None:
+        """End the compiled program and whatever it still runs; the zygote prepares the next template."""
+        if self._template >= 0:
+            self._kill_template()
+            os.close(self._template)
+            self._template = -1
+
+    def _kill_template(self) -> None:
+        try:
+            signal.pidfd_send_signal(self._template, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def _kill_run(self) -> None:
+        try:
+            signal.pidfd_send_signal(self._template, signal.SIGUSR1)
+        except ProcessLookupError:
+            pass
+
+    def _supervise(self, limits: Limits, kill: Callable[[], None]) -> tuple[bytes, str]:
+        """Wait for the reply; end the run at its limits. Returns (reply, limit that ended it or "")."""
+        started = time.monotonic()
+        cpu_started = self._cgroup.cpu_ns()
+        wall_limit = limits.time_s * limits.wall_factor if limits.clock is Clock.CPU else limits.time_s
+        check_at = started + limits.time_s
+        killed_for = ""
+        while True:
+            readable = self._ready(max(check_at - time.monotonic(), 0.0))
+            if self._stderr in readable:
+                self._drain_stderr(limits.stderr_bytes)
+            if self._watch and self._watch[0] in readable:
+                self._watch[1]()
+            if self._control.fileno() in readable:
+                return self._control.recv(4096), killed_for
+            now = time.monotonic()
+            if now < check_at:
+                continue
+            if killed_for:
+                raise Lost("a killed run did not end")
+            cpu_used = (self._cgroup.cpu_ns() - cpu_started) / 1e9
+            if limits.clock is Clock.CPU and cpu_used >= limits.time_s:
+                killed_for = "cpu limit"
+            elif now - started >= wall_limit:
+                killed_for = "wall limit"
+            if killed_for:
+                kill()
+                check_at = now + _KILL_GRACE_S
+            else:
+                check_at = min(now + max(limits.time_s - cpu_used, 0.001), started + wall_limit)
+
+    def _ready(self, timeout_s: float) -> list[int]:
+        return [fd for fd, _ in self._poll.poll(timeout_s * 1000 + 1)]
+
+    def _poll_now(self) -> list[int]:
+        return [fd for fd, _ in self._poll.poll(0)]
+
+    def _wait_readable(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            left = deadline - time.monotonic()
+            if left <= 0:
+                raise Lost("the sandbox does not answer")
+            readable = self._ready(left)
+            if self._stderr in readable:
+                self._drain_stderr(MIB)
+            if self._watch and self._watch[0] in readable:
+                self._watch[1]()
+            if self._control.fileno() in readable:
+                return
+
+    def _receive(self, timeout_s: float) -> bytes:
+        self._wait_readable(timeout_s)
+        return self._control.recv(4096)
+
+    def _send(self, message: bytes, fds: list[int]) -> None:
+        try:
+            socket.send_fds(self._control, [message], fds)
+        except OSError as error:
+            raise Lost(f"the sandbox is gone: {error}") from error
+
+    def _drain_stderr(self, cap: int) -> None:
+        """Keep the head and the tail of what was written, cap bytes in all."""
+        while True:
+            try:
+                part = os.read(self._stderr, 1 << 16)
+            except BlockingIOError:
+                return
+            self._stderr_text += part
+            if len(self._stderr_text) > cap:
+                del self._stderr_text[cap // 2 : len(self._stderr_text) - cap // 2]

@@ -1,0 +1,150 @@
+"""The system calls no program of ours needs, and the BPF program that refuses them (EPERM, or ENOSYS).
+
+A deny list: a solution may use anything CPython's standard library or numpy needs. Refused are namespaces and
+mounts, tracing, kernel attack surface (bpf, io_uring, perf, keyrings, userfaultfd, modules), what would outlive
+the run (System V and POSIX message IPC: their objects have no process that dies), the clock and the scheduler,
+and sockets of families other than unix and inet (vsock is not covered by a network namespace).
+"""
+
+import errno
+import platform
+import struct
+
+_ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_LD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06  # BPF_LD|W|ABS, JMP|JEQ|K, JMP|JSET|K, JMP|JGE|K, RET|K
+_OFF_NR, _OFF_ARCH, _OFF_ARG0 = 0, 4, 16
+
+_ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
+_X32_BIT = 0x40000000
+_NAMESPACE_FLAGS = 0x7E020000  # every CLONE_NEW* that clone knows
+_UNIX, _INET, _INET6 = 1, 2, 10
+
+# name: (x86_64, aarch64); None where the architecture lacks the call
+_DENIED: dict[str, tuple[int | None, int | None]] = {
+    "unshare": (272, 97),
+    "setns": (308, 268),
+    "mount": (165, 40),
+    "umount2": (166, 39),
+    "pivot_root": (155, 41),
+    "chroot": (161, 51),
+    "open_tree": (428, 428),
+    "move_mount": (429, 429),
+    "fsopen": (430, 430),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fspick": (433, 433),
+    "mount_setattr": (442, 442),
+    "ptrace": (101, 117),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "process_madvise": (440, 440),
+    "pidfd_getfd": (438, 438),
+    "kcmp": (312, 272),
+    "bpf": (321, 280),
+    "io_uring_setup": (425, 425),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "perf_event_open": (298, 241),
+    "userfaultfd": (323, 282),
+    "keyctl": (250, 219),
+    "add_key": (248, 217),
+    "request_key": (249, 218),
+    "seccomp": (317, 277),
+    "init_module": (175, 105),
+    "finit_module": (313, 273),
+    "delete_module": (176, 106),
+    "kexec_load": (246, 104),
+    "kexec_file_load": (320, 294),
+    "reboot": (169, 142),
+    "swapon": (167, 224),
+    "swapoff": (168, 225),
+    "syslog": (103, 116),
+    "acct": (163, 89),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "sched_setaffinity": (203, 122),
+    "sched_setscheduler": (144, 119),
+    "sched_setparam": (142, 118),
+    "sched_setattr": (314, 274),
+    "setpriority": (141, 140),
+    "ioprio_set": (251, 30),
+    "mbind": (237, 235),
+    "set_mempolicy": (238, 237),
+    "migrate_pages": (256, 238),
+    "move_pages": (279, 239),
+    "settimeofday": (164, 170),
+    "clock_settime": (227, 112),
+    "clock_adjtime": (305, 266),
+    "adjtimex": (159, 171),
+    "sethostname": (170, 161),
+    "setdomainname": (171, 162),
+    "personality": (135, 92),
+    "modify_ldt": (154, None),
+    "iopl": (172, None),
+    "ioperm": (173, None),
+    "vhangup": (153, 58),
+    "name_to_handle_at": (303, 264),
+    "open_by_handle_at": (304, 265),
+    "fanotify_init": (300, 262),
+    "memfd_secret": (447, 447),
+    "shmget": (29, 194),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semctl": (66, 191),
+    "semtimedop": (220, 192),
+    "msgget": (68, 186),
+    "msgsnd": (69, 189),
+    "msgrcv": (70, 188),
+    "msgctl": (71, 187),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+}
+_CLONE = {"x86_64": 56, "aarch64": 220}
+_CLONE3 = 435
+_SOCKET = {"x86_64": 41, "aarch64": 198}
+_SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
+
+
+def denied_names() -> list[str]:
+    """The refused calls, for the documentation and `ces doctor`."""
+    return sorted(_DENIED)
+
+
+def deny_list(machine: str = "", inet: bool = True) -> bytes:
+    """The filter as packed sock_filter records. Raises KeyError for an architecture it does not know.
+
+    inet: whether internet sockets may be made, that is, whether a network namespace already leads nowhere.
+    """
+    machine = machine or platform.machine()
+    allowed = (_UNIX, _INET, _INET6) if inet else (_UNIX,)
+    column = {"x86_64": 0, "aarch64": 1}[machine]
+    refuse, absent = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
+    program = [
+        (_LD, 0, 0, _OFF_ARCH),
+        (_JEQ, 1, 0, _ARCH[machine]),
+        (_RET, 0, 0, _KILL_PROCESS),
+        (_LD, 0, 0, _OFF_NR),
+    ]
+    if machine == "x86_64":
+        program += [(_JGE, 0, 1, _X32_BIT), (_RET, 0, 0, absent)]
+    for number in (pair[column] for pair in _DENIED.values()):
+        if number is not None:
+            program += [(_JEQ, 0, 1, number), (_RET, 0, 0, refuse)]
+    # glibc falls back to clone, whose flags a filter can read
+    program += [(_JEQ, 0, 1, _CLONE3), (_RET, 0, 0, absent)]
+    program += [
+        (_JEQ, 0, 4, _CLONE[machine]),
+        (_LD, 0, 0, _OFF_ARG0),
+        (_JSET, 0, 1, _NAMESPACE_FLAGS),
+        (_RET, 0, 0, refuse),
+        (_RET, 0, 0, _ALLOW),
+    ]
+    for call in (_SOCKET[machine], _SOCKETPAIR[machine]):
+        families = len(allowed)
+        program += [(_JEQ, 0, families + 3, call), (_LD, 0, 0, _OFF_ARG0)]
+        program += [(_JEQ, families - index, 0, family) for index, family in enumerate(allowed)]
+        program += [(_RET, 0, 0, _ERRNO | errno.EAFNOSUPPORT), (_RET, 0, 0, _ALLOW)]
+    program += [(_RET, 0, 0, _ALLOW)]
+    return b"".join(struct.pack("=HBBI", *record) for record in program)
