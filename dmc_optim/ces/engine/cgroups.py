@@ -35,6 +35,9 @@ class SlotCgroup(Protocol):
     def cpu_ns(self) -> int:
         """CPU time of everything that ever ran in the cgroup."""
 
+    def processes(self) -> list[int]:
+        """Who is in the cgroup now."""
+
     def remove(self) -> None:
         """Delete the cgroup, which must be empty of processes."""
 
@@ -130,6 +133,10 @@ class CgroupV1:
         """cpuacct.usage."""
         return int(self._files.read(self._cpu))
 
+    def processes(self) -> list[int]:
+        """cgroup.procs of the memory hierarchy."""
+        return [int(pid) for pid in (self._directories["memory"] / "cgroup.procs").read_text().split()]
+
     def remove(self) -> None:
         """Delete the three directories."""
         self._files.close()
@@ -190,6 +197,10 @@ class CgroupV2:
     def cpu_ns(self) -> int:
         """usage_usec of cpu.stat."""
         return _counter(self._files.read(self._directory / "cpu.stat"), b"usage_usec") * 1000
+
+    def processes(self) -> list[int]:
+        """cgroup.procs."""
+        return [int(pid) for pid in (self._directory / "cgroup.procs").read_text().split()]
 
     def remove(self) -> None:
         """Delete the directory."""

@@ -10,7 +10,9 @@ import socket
 import struct
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from dmc_optim.ces.engine.cgroups import SlotCgroup
 from dmc_optim.ces.engine.clocks import Timing
@@ -27,7 +29,8 @@ _KILL_GRACE_S = 5.0
 _KEPT_PROCESSES = 3  # the zygote, the template and the run that waits
 _ADDRESS_FACTOR = 16
 _FILE_BYTES = 16 * MIB
-_CPU_READ_S = 0.25
+_CHECK_S = 0.010
+_STARVED_FACTOR = 8
 
 
 class Lost(Exception):
@@ -70,7 +73,7 @@ class Sandbox:
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         # the write end stays open here, so that a dead sandbox is no end of file on the pipe
         self._stderr, self._stderr_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._pidfd = self._template = -1
+        self._pidfd = self._template = self._template_pid = -1
         self._stderr_text = bytearray()
         self._poll = select.poll()
         self._memory_limit = 0
@@ -208,6 +211,7 @@ class Sandbox:
                 pid = next(
                     _CREDENTIALS.unpack(packed)[0] for _, kind, packed in ancillary if kind == socket.SCM_CREDENTIALS
                 )
+                self._template_pid = pid
                 try:
                     self._template = os.pidfd_open(pid)
                 except ProcessLookupError:
@@ -255,13 +259,26 @@ class Sandbox:
             cpu_used = (self._cgroup.cpu_ns() - cpu_started) / 1e9
             if limits.clock is Clock.CPU and cpu_used >= limits.time_s:
                 killed_for = "cpu limit"
-            elif now - started >= wall_limit:
+            elif now - started >= wall_limit and now - started - self._starved_s() >= wall_limit:
                 killed_for = "wall limit"
+            elif now - started >= _STARVED_FACTOR * wall_limit:
+                raise Lost("the host gave the program no time to run")
             if killed_for:
                 kill()
                 check_at = now + _KILL_GRACE_S
             else:
-                check_at = min(now + max(limits.time_s - cpu_used, 0.001), started + wall_limit)
+                left = max(limits.time_s - cpu_used, _CHECK_S) if limits.clock is Clock.CPU else _CHECK_S
+                at_wall = started + wall_limit if now < started + wall_limit else now + _CHECK_S
+                check_at = min(now + left, at_wall)
+
+    def _starved_s(self) -> float:
+        """Seconds that the running program was ready but another process had the core; no part of its wall limit."""
+        waited = 0
+        for pid in self._cgroup.processes():
+            if pid not in (self.pid, self._template_pid):
+                with suppress(OSError, ValueError, IndexError):
+                    waited += int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+        return waited / 1e9
 
     def _ready(self, timeout_s: float) -> list[int]:
         return [fd for fd, _ in self._poll.poll(timeout_s * 1000 + 1)]

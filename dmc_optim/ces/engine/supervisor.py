@@ -180,8 +180,8 @@ class Supervisor:
             return True
         if len(runs) > clocks.RERUNS or repetitions > 1:
             return False
-        if judged.status is Status.TIMEOUT and not clocks.disturbed(run.timing):
-            return False
+        if run.outcome.killed_for:  # its clock was at the limit; only a wall limit can hit the innocent
+            return run.outcome.killed_for == "wall limit" and clocks.disturbed(run.timing)
         if len(runs) == 1:
             return bool(clocks.suspicions(run.timing, limits, baseline))
         return not all(earlier.timing.blocked() for earlier, _ in runs)

@@ -140,6 +140,7 @@ def template(conn, flag):
     conn.send(b"P")  # the kernel adds this process's id as the supervisor sees it
     header, code_fd = receive(conn)
     _, expected_runs, file_bytes, cpu_s, address_bytes, processes, flags = COMPILE.unpack(header)
+    os.lseek(code_fd, 0, os.SEEK_SET)  # the same descriptor comes again when a sandbox is replaced
     with open(code_fd, "rb") as file:
         source = file.read()
     write_source(source)
