@@ -102,6 +102,8 @@ def decompose_variance(problems: Sequence[ProblemRuns]) -> VarianceDecomposition
         return VarianceDecomposition(0.0, 0.0, 0.0)
     grand = first / n
     between = sum(float(np.sum(p.count[p.usable] * (p.mean[p.usable] - grand) ** 2)) for p in problems)
+    if between + within <= n * (1e-12 * grand) ** 2:  # equal values, apart from rounding
+        return VarianceDecomposition(0.0, 0.0, 0.0)
     return VarianceDecomposition(between / n, within / n, (between + within) / n)
 
 
