@@ -104,12 +104,17 @@ class Node:
     async def close(self) -> None:
         """Stop everything; jobs that still run are cancelled."""
         self.draining = True
-        for job in list(self._body_bytes):
-            self._dispatcher.cancel(job)
+        self.abandon()
         for task in self._tasks:
             task.cancel()
         await asyncio.to_thread(self._dispatcher.close)
         self._spool.close()
+
+    def abandon(self) -> None:
+        """Cancel all accepted work; its clients are told to ask elsewhere."""
+        for job in list(self._body_bytes):
+            if not job.cancelled:
+                self._dispatcher.cancel(job)
 
     @property
     def busy(self) -> bool:

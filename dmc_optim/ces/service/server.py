@@ -22,6 +22,7 @@ _BACKLOG = 1024
 # Load balancers notice a closed readiness only at their next probe: a node that closes at once would refuse
 # connections that they still send.
 _LEAST_DRAIN_S = 0.2
+_LAST_WORDS_S = 1.0
 
 
 def check_address(host: str, token: str | None) -> None:
@@ -69,6 +70,7 @@ class DrainingServer(uvicorn.Server):
         super().__init__(config)
         self._node = node
         self._drain_since: float | None = None
+        self._abandoned = False
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Note the signal; `on_tick` acts on it. Nothing is raised again at the end, so a drained node exits 0."""
@@ -83,10 +85,13 @@ class DrainingServer(uvicorn.Server):
         """Called by uvicorn ten times a second."""
         if self._drain_since is not None:
             waited = time.monotonic() - self._drain_since
-            drained = waited >= _LEAST_DRAIN_S and not self._node.busy
-            if drained or waited >= self._node.settings.drain_s:
-                if not drained:
-                    logger.warning("drain time is over with work unfinished; its clients will be told to retry")
+            overtime = waited - self._node.settings.drain_s
+            if overtime >= 0 and not self._abandoned:
+                self._abandoned = True
+                if self._node.busy:
+                    logger.warning("drain time is over with work unfinished: cancelling it, its clients ask elsewhere")
+                    self._node.abandon()
+            if (waited >= _LEAST_DRAIN_S and not self._node.busy) or overtime >= _LAST_WORDS_S:
                 self.should_exit = True
         return await super().on_tick(counter)
 
