@@ -11,10 +11,13 @@ COMMANDS = {
     "build": "pipeline.cli:build",
     "status": "dmc_optim.cli.status:status",
     "why": "dmc_optim.cli.why:why",
+    "ces": "dmc_optim.cli.ces:ces",
     "audit": "dmc_optim.cli.audit:audit",
     "diff": "dmc_optim.cli.diff:diff",
     "report": "dmc_optim.cli.report:report",
+    "simulate": "dmc_optim.cli.simulate:simulate",
     "study": "dmc_optim.cli.study:study",
+    "generate": "dmc_optim.cli.generate:generate",
 }
 """Command name → `module:attribute`. `build` lives with the pipeline, above this package in the layers."""
 
