@@ -33,7 +33,7 @@ __all__ = [
 def connect(
     spec: str = "embedded", *, slots: int | None = None, tier: str | None = None, token: str | None = None, **options: Any
 ) -> Executor:
-    """An executor: `embedded`, `http://host:port[,http://…]`, or `fake[:SEED]`.
+    """An executor: `embedded`, `http://host:port[,http://…]`, `dns+http://name:port`, or `fake[:SEED]`.
 
     slots and tier belong to the embedded engine, token to services; options go to the executor's constructor.
     Raises ConfigError for another spec, IsolationError when this host cannot isolate as asked.
@@ -43,7 +43,7 @@ def connect(
         from dmc_optim.ces.engine.embedded import Embedded
 
         return Embedded(slots, tier, **options)
-    if kind in ("http", "https"):
+    if kind in ("http", "https", "dns+http", "dns+https"):
         from dmc_optim.ces.client import Client
 
         return Client([url.strip() for url in spec.split(",") if url.strip()], token=token, **options)

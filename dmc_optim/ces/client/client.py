@@ -38,8 +38,8 @@ NO_ANSWER = "no_answer"  # mark of a result that no service gave
 class Client:
     """Executor on one or several service nodes. Thread-safe.
 
-    url: base URLs, comma-separated (`http://a:8000,http://b:8000`); `dns+http://name:8000` stands for every address
-    the name resolves to. token: bearer token; None takes the environment variable DMC_OPTIM_CES_TOKEN.
+    url: base URLs, comma-separated (`http://a:8000,http://b:8000`) or as a list; `dns+http://name:8000` stands for
+    every address the name resolves to. token: bearer token; None takes the environment variable DMC_OPTIM_CES_TOKEN.
     policy: how faults are met. inline_bytes: larger contents are uploaded once per node instead of sent along.
     wait_s: how long to wait at the start for a first node to answer.
     Raises ConfigError for a bad URL, ServiceRejectedError for a wrong token or another kind of server, ServiceError
@@ -48,7 +48,7 @@ class Client:
 
     def __init__(
         self,
-        url: str,
+        url: str | Iterable[str],
         token: str | None = None,
         policy: RetryPolicy | None = None,
         inline_bytes: int = 16 * 1024,
@@ -56,13 +56,13 @@ class Client:
         clock: Callable[[], float] = time.monotonic,
         rng: random.Random | None = None,
     ) -> None:
-        self._url = url
+        self._url = url if isinstance(url, str) else ",".join(url)
         self._policy = policy or RetryPolicy()
         self._clock = clock
         self._rng = rng or random.Random()
         self._inline_bytes = inline_bytes
         self._digests = Digests()
-        self._pool = EndpointPool(url, self._policy, clock, self._rng)
+        self._pool = EndpointPool(self._url, self._policy, clock, self._rng)
         self._exchange = Exchange(token or os.environ.get(TOKEN_VARIABLE) or None, self._policy)
         self._halts: set[Halt] = set()
         self._lock = threading.Lock()
