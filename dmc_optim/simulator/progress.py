@@ -23,8 +23,14 @@ class Bar:
             console=Console(stderr=True),
             transient=True,
         )
+        self._total = total
         self._task = self._bar.add_task(stage, total=total)
         self._bar.start()
+
+    def add(self, units: int) -> None:
+        """Raise the total."""
+        self._total += units
+        self._bar.update(self._task, total=self._total)
 
     def step(self, unit: str, seconds: float, executions: int = 0) -> None:
         """Advance by one unit."""

@@ -95,7 +95,7 @@ def stored_problems(directory: str, selection: Selection) -> Iterator[StoredProb
     with _open(layout, directory) as connection:
         n_problems = _create_chosen(connection, directory, selection)
         n = 0
-        for table in _by_problem(connection.execute(_CELLS).to_arrow_reader(_BATCH_ROWS)):
+        for table in _by_problem(connection.sql(_CELLS).to_arrow_reader(_BATCH_ROWS)):
             n += 1
             yield _problem(table)
         if n == 0:
@@ -143,7 +143,8 @@ def _open(layout: Layout, directory: str) -> "duckdb.DuckDBPyConnection":
     """A connection with one view a table; an absent optional table is empty."""
     import duckdb
 
-    connection = duckdb.connect(config={"enable_progress_bar": False})
+    connection = duckdb.connect()
+    connection.execute("SET enable_progress_bar = false")
     protocols = layout.fs.protocol if isinstance(layout.fs.protocol, tuple) else (layout.fs.protocol,)
     if "file" not in protocols:
         connection.register_filesystem(layout.fs)
@@ -194,7 +195,7 @@ def _create_chosen(connection: "duckdb.DuckDBPyConnection", directory: str, sele
     connection.execute(_REFERENCES)
     connection.execute(_EXECUTED)
     count = "SELECT (SELECT count(*) FROM chosen), (SELECT count(*) FROM splits)"
-    chosen, total = connection.execute(count).fetchone() or (0, 0)
+    ((chosen, total),) = connection.execute(count).fetchall()
     if not chosen:
         raise ArtifactError(
             f"{directory}: no problem in the {selection} ({total} problems in `splits`); "

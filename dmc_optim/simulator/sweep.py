@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Job = tuple[PoolProblem, Floats]  # a problem and the weights (K, n) of its candidates
 
 _CHUNK = 16  # problems a unit of work: some hundred milliseconds on the whole grid
+_WORTH_SPAWNING = 8  # units below which starting processes takes longer than the work
 
 
 @dataclass(frozen=True)
@@ -100,23 +101,28 @@ def sweep(
     plan = _Plan.of(configurations)
     credit = np.zeros((len(configurations), band.steps))
     quality = np.zeros((len(plan.environments), band.steps))
-    progress.start("simulate", len(chunks))
-    for chunk, (some_credit, some_quality) in zip(chunks, _run(plan, chunks, pool.calibration, workers), strict=True):
-        credit += some_credit
-        quality += some_quality
-        progress.step(chunk[0][0].problem_id, 0.0)
+    progress.start("simulate", len(pool.problems))
+    try:
+        for chunk, sums in zip(chunks, _run(plan, chunks, pool.calibration, workers), strict=True):
+            credit += sums[0]
+            quality += sums[1]
+            for problem, _ in chunk:
+                progress.step(problem.problem_id, 0.0)
+    except BaseException:
+        progress.finish("stopped")  # leaves the terminal as it was
+        raise
     credit = np.clip(credit / schedule.total, 0.0, 1.0)  # sums of thirds may end a rounding error above 1
-    seconds = perf_counter() - started
+    table = diagnose(credit, band.window)
     progress.finish(f"{len(configurations):,} configurations on {len(pool.problems):,} problems")
     return Sweep(
         tuple(configurations),
         credit,
         (quality / schedule.total)[plan.environment],
-        diagnose(credit, band.window),
+        table,
         band,
         pool.summary,
         pool.calibration,
-        seconds,
+        perf_counter() - started,
     )
 
 
@@ -143,8 +149,7 @@ def _run(
     plan: _Plan, chunks: list[list[Job]], calibration: Calibration, workers: int
 ) -> Iterator[tuple[Floats, Floats]]:
     """Sums of each chunk, in order."""
-    workers = min(workers, len(chunks))
-    if workers <= 1:
+    if workers <= 1 or len(chunks) < _WORTH_SPAWNING:
         grid = Grid([parse(name) for name in plan.environments])
         yield from (_chunk(plan, grid, calibration, chunk) for chunk in chunks)
         return
@@ -172,20 +177,27 @@ def _work(chunk: list[Job]) -> tuple[Floats, Floats]:
 
 def _chunk(plan: _Plan, grid: Grid, calibration: Calibration, jobs: list[Job]) -> tuple[Floats, Floats]:
     """Weighted sums over the candidates of some problems: credit (C, n), quality (E, n)."""
-    n_steps = jobs[0][1].shape[1]
-    credit = np.zeros((len(plan.environment), n_steps))
-    quality = np.zeros((len(plan.environments), n_steps))
+    credit, quality, weight = [], [], []
     for problem, weights in jobs:
         chosen = np.flatnonzero(weights.any(axis=1))
-        if not len(chosen):
-            continue
-        signals = grid.evaluate(*problem.build(calibration, chosen))
-        weight = weights[chosen]
-        quality += (1.0 - signals.q) @ weight
-        for reward, places in plan.rewards:
-            value = _mean_reward(reward, _rows(signals, plan.environment[places]))
-            credit[places] += ((value + 1.0) / 2.0) @ weight
-    return credit, quality
+        if len(chosen):
+            signals = grid.evaluate(*problem.build(calibration, chosen))
+            credit.append(_credit(plan, signals))
+            quality.append(1.0 - signals.q)
+            weight.append(weights[chosen])
+    if not weight:
+        n_steps = jobs[0][1].shape[1]
+        return np.zeros((len(plan.environment), n_steps)), np.zeros((len(plan.environments), n_steps))
+    folded = np.concatenate(weight)
+    return np.concatenate(credit, axis=1) @ folded, np.concatenate(quality, axis=1) @ folded
+
+
+def _credit(plan: _Plan, signals: Signals) -> Floats:
+    """(R + 1) / 2 of every configuration and rollout, (C, K)."""
+    credit = np.empty((len(plan.environment), signals.q.shape[1]))
+    for reward, places in plan.rewards:
+        credit[places] = (_mean_reward(reward, _rows(signals, plan.environment[places])) + 1.0) / 2.0
+    return credit
 
 
 def _mean_reward(reward: Reward | Multitask, signals: Signals) -> Floats:
