@@ -118,8 +118,8 @@ def test_record_reads_a_file_of_prompts_where_beam_and_duckdb_are_absent(tmp_pat
 
 
 ERRORS = {
-    "spec": (["{file}", "--generator", "openai:h", "--out", "o"], 2, "no model name; write openai:h#MODEL"),
-    "kind": (["{file}", "--generator", "gpt", "--out", "o"], 2, "not one of recorded:FILE.jsonl, openai:URL#MODEL"),
+    "spec": (["{file}", "--generator", "openai:h", "--out", "{o}"], 2, "no model name; write openai:h#MODEL"),
+    "kind": (["{file}", "--generator", "gpt", "--out", "{o}"], 2, "not one of recorded:FILE.jsonl, openai:URL#MODEL"),
     "server": (["{file}", "--generator", "openai:http://127.0.0.1:9#m", "--out", "{o}"], 1, "no server answers"),
     "model": (["{file}", "--generator", "openai:{url}#m", "--out", "{o}"], 2, "has no model 'm'; it offers fake-model"),
     "vllm": (["{file}", "--generator", "vllm:m", "--out", "{o}"], 2, "needs vLLM here"),
@@ -127,8 +127,8 @@ ERRORS = {
     "campaign": (["{dir}", "--generator", "openai:{url}#m"], 2, "--campaign: say correctness or optimization"),
     "file_campaign": (["{file}", "--campaign", "correctness", "--generator", "vllm:m"], 2, "the rows of"),
     "no_build": (["{empty}", "--campaign", "correctness", "--generator", "vllm:m"], 2, "no manifest.json there"),
-    "extra": (["{file}", "--generator", "openai:{url}#m", "--out", "o", "--extra", "{{"], 2, "--extra: not JSON"),
-    "engine": (["{file}", "--generator", "openai:{url}#m", "--out", "o", "--engine-args", "{{}}"], 2, "has no model"),
+    "extra": (["{file}", "--generator", "openai:{url}#m", "--out", "{o}", "--extra", "{{"], 2, "--extra: not JSON"),
+    "engine": (["{file}", "--generator", "openai:{url}#m", "--out", "{o}", "--engine-args", "{{}}"], 2, "has no model"),
     "bad_row": (["{bad}", "--generator", "openai:{url}#fake-model", "--out", "{o}"], 2, "bad.jsonl:1: `campaign` is"),
     "recorded": (["{file}", "--generator", "recorded:/none", "--out", "{o}"], 2, "/none: cannot be read"),
 }
