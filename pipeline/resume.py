@@ -33,7 +33,7 @@ def stage_key(stage: Stage, config: BuildConfig, outside: str, records: dict[str
     spec = STAGES[stage]
     own = {name: digest(getattr(config, name)) for name in spec.config} | {"seed": str(config.seed)}
     order = list(Stage)
-    earlier = {s.value: records[s]["content"] for s in order[: order.index(stage)] if s.value in records}
+    earlier = {str(s): str(records[s]["content"]) for s in order[: order.index(stage)] if s in records}
     return StageKey(spec.version, own, outside, earlier).value
 
 

@@ -5,7 +5,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 
 from dmc_optim.artifacts.layout import Layout
-from dmc_optim.ces import connect
 from dmc_optim.ces.types import Executor
 from dmc_optim.config import BuildConfig, digest
 from schemas.enums import Stage
@@ -26,6 +25,8 @@ class EngineSpec:
 
 @lru_cache(maxsize=4)
 def _engine(spec: EngineSpec) -> Executor:
+    from dmc_optim.ces import connect
+
     return connect(spec.ces, slots=spec.slots, tier=spec.tier)
 
 

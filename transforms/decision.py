@@ -93,8 +93,8 @@ def after(state: ProblemState, decision: Decision) -> ProblemState | None:
     if decision.problem is not None:
         return None
     solutions = {s: label for s, label in state.solutions.items() if s not in decision.solutions}
-    tests = {t: category for t, category in state.tests.items() if t not in decision.tests}
-    tests |= {row["test_id"]: row["category"] for row in decision.created}
+    tests = state.tests | {row["test_id"]: row["category"] for row in decision.created}
+    tests = {t: category for t, category in tests.items() if t not in decision.tests}
     return ProblemState(state.problem_id, solutions, tests)
 
 

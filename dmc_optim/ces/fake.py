@@ -6,7 +6,7 @@ any order, on any number of workers. A program may fix its own behaviour with co
     # fake: wrong=0.5 timeout=0.1 crash=0 oom=0 duration=0.2 infrastructure=0
 
 wrong, timeout, crash, oom, infrastructure: shares of inputs with that outcome (of the hash's [0, 1) draw);
-duration: seconds, scaled by (0.5 + draw). Output is the hash of the input, the same for every program (a wrong one
+duration: seconds, scaled by a workload drawn for the input and by noise drawn for the pair. Output is the hash of the input, the same for every program (a wrong one
 appends a mark), so that a consensus of right programs exists. A generator harness (input starts with
 `{"method":`) gets an input text made from its seed.
 """
@@ -70,7 +70,8 @@ class FakeEngine:
             if draw < edge:
                 status = outcome
                 break
-        duration = behaviour.get("duration", 0.01) * (0.5 + self._draw(b"duration" + request.code, test.input))
+        workload = 0.1 + 2 * self._draw(b"workload", test.input)
+        duration = behaviour.get("duration", 0.01) * workload * (0.5 + self._draw(request.code, b"", test.input))
         output = self._output(test.input, wrong=status is Status.WRONG_ANSWER)
         if status is Status.WRONG_ANSWER and test.expected is None:
             status = Status.SUCCESS  # nothing to compare with: a wrong output still ends normally
