@@ -12,15 +12,30 @@ from dmc_optim.cli.study import emit, output_options
 from schemas.enums import CalibrationFamily
 
 if TYPE_CHECKING:
+    from dmc_optim.artifacts.layout import Layout
     from dmc_optim.ces.calibration.analysis import Analysis
     from dmc_optim.ces.calibration.campaign import Campaign
     from dmc_optim.ces.calibration.plan import Plan
     from dmc_optim.ces.health.epochs import Observation
     from dmc_optim.ces.health.sentinel import SuiteReading
+    from dmc_optim.ces.health.state import EpochFile
+    from dmc_optim.ces.types import Executor
 
-_SERVICE = click.option(
-    "--ces", "service", default="embedded", show_default=True, help="`embedded`, or the URL of an execution service."
-)
+
+def _service_options(command: Any) -> Any:
+    """Which execution service, and how to reach it; as in `ces run`."""
+    for option in (
+        click.option("--token", envvar="DMC_OPTIM_CES_TOKEN", help="Bearer token of the services."),
+        click.option("--tier", help="Weakest isolation accepted: full, userns or rlimit."),
+        click.option("--slots", type=click.IntRange(min=1), help="Executions at once; default: as the host can hold."),
+        click.option(
+            "--ces", "service", default="embedded", show_default=True, help="`embedded`, or URL[,URL…] of services."
+        ),
+    ):
+        command = option(command)
+    return command
+
+
 _FAMILY = click.option(
     "--family",
     type=click.Choice([family.value for family in CalibrationFamily]),
@@ -32,7 +47,7 @@ _FAMILY = click.option(
 
 @click.command()
 @click.argument("directory", metavar="DIR")
-@_SERVICE
+@_service_options
 @click.option("--problems", type=click.IntRange(min=2), default=33, show_default=True, help="Problems to sample.")
 @click.option("--runs", type=click.IntRange(min=1), default=20, show_default=True, help="Times everything is executed.")
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of every choice.")
@@ -56,12 +71,16 @@ _FAMILY = click.option(
     help="Share of executions without a verdict above which a run of a problem is left out.",
 )
 @click.option("--new", "fresh", is_flag=True, help="Start a new campaign even if one like it is unfinished.")
+@click.option("--refit", metavar="CAMPAIGN", help="Execute nothing: fit a recorded campaign again.")
 @click.option("--dry-run", is_flag=True, help="Say what would be executed, and stop.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress.")
 @output_options
 def calibrate(
     directory: str,
     service: str,
+    slots: int | None,
+    tier: str | None,
+    token: str | None,
     problems: int,
     runs: int,
     seed: int,
@@ -71,6 +90,7 @@ def calibrate(
     family: str,
     max_inconclusive: float,
     fresh: bool,
+    refit: str | None,
     dry_run: bool,
     quiet: bool,
     output: Path | None,
@@ -88,29 +108,34 @@ def calibrate(
       dmc-optim ces calibrate out -o calibration.html
       dmc-optim ces calibrate out --problems 8 --runs 5 --max-solutions 10 --pool all
     """
+    from dmc_optim import ces
     from dmc_optim.artifacts.layout import Layout
-    from dmc_optim.ces.calibration.campaign import open_campaign
+    from dmc_optim.ces.calibration.campaign import find_campaign
     from dmc_optim.ces.calibration.plan import CampaignSettings, make_plan
 
     layout = Layout(directory)
+    if refit is not None:
+        analyses = _analyse(find_campaign(layout, refit), CalibrationFamily(family), max_inconclusive, seed)
+        _store_and_print(layout, analyses, output, as_json)
+        return
     plan = make_plan(layout, CampaignSettings(problems, runs, seed, pool, max_solutions, max_tests))
     if dry_run:
         click.echo(json.dumps(_plan_facts(plan)) if as_json else _plan_text(plan))
         return
     click.echo(_plan_text(plan), err=True)
-    campaign = open_campaign(layout, plan, fresh)
-    _execute(campaign, service, quiet)
+    with closing(ces.connect(service, slots=slots, tier=tier, token=token)) as executor:
+        campaign = _execute(layout, plan, fresh, executor, quiet)
     analyses = _analyse(campaign, CalibrationFamily(family), max_inconclusive, seed)
     _store_and_print(layout, analyses, output, as_json)
 
 
-def _execute(campaign: "Campaign", service: str, quiet: bool) -> None:
-    from dmc_optim import ces
-    from dmc_optim.ces.calibration.campaign import run_campaign
+def _execute(layout: "Layout", plan: "Plan", fresh: bool, executor: "Executor", quiet: bool) -> "Campaign":
+    from dmc_optim.ces.calibration.campaign import open_campaign, run_campaign
     from dmc_optim.progress import for_terminal
 
-    with closing(ces.connect(service)) as executor:
-        run_campaign(campaign, executor, for_terminal(quiet))
+    campaign = open_campaign(layout, plan, fresh)
+    run_campaign(campaign, executor, for_terminal(quiet))
+    return campaign
 
 
 def _analyse(campaign: "Campaign", family: CalibrationFamily, max_inconclusive: float, seed: int) -> list["Analysis"]:
@@ -120,7 +145,7 @@ def _analyse(campaign: "Campaign", family: CalibrationFamily, max_inconclusive: 
     return [analyse(loaded, family, seed) for loaded in load_campaign(campaign, max_inconclusive)]
 
 
-def _store_and_print(layout: Any, analyses: list["Analysis"], output: Path | None, as_json: bool) -> None:
+def _store_and_print(layout: "Layout", analyses: list["Analysis"], output: Path | None, as_json: bool) -> None:
     from dmc_optim.ces.calibration.analysis import write_calibrations
     from dmc_optim.studies.calibration import calibration_report
 
@@ -158,7 +183,7 @@ def _plan_text(plan: "Plan") -> str:
 
 
 @click.command()
-@_SERVICE
+@_service_options
 @click.option("--repetitions", type=click.IntRange(min=3), default=5, show_default=True, help="Runs of each sentinel.")
 @click.option(
     "--readings", type=click.IntRange(min=1), default=1, show_default=True, help="Readings to take, one after another."
@@ -168,7 +193,17 @@ def _plan_text(plan: "Plan") -> str:
 )
 @click.option("--show", is_flag=True, help="Print the stored state and run nothing.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-def probe(service: str, repetitions: int, readings: int, state_path: Path | None, show: bool, as_json: bool) -> None:
+def probe(
+    service: str,
+    slots: int | None,
+    tier: str | None,
+    token: str | None,
+    repetitions: int,
+    readings: int,
+    state_path: Path | None,
+    show: bool,
+    as_json: bool,
+) -> None:
     """Run the sentinel suite, and say whether the service's speed has changed (paper C.12).
 
     The first readings of an epoch are its baseline. Later ones are compared with it: slope, offset and tail. A shift
@@ -182,8 +217,9 @@ def probe(service: str, repetitions: int, readings: int, state_path: Path | None
     from datetime import UTC, datetime
 
     from dmc_optim import ces
-    from dmc_optim.ces.health.epochs import EpochFile, default_state_path, observe
+    from dmc_optim.ces.health.epochs import observe
     from dmc_optim.ces.health.sentinel import suite, suite_digest, take_reading
+    from dmc_optim.ces.health.state import EpochFile, default_state_path
 
     file = EpochFile(state_path or default_state_path(service))
     if show:
@@ -193,7 +229,7 @@ def probe(service: str, repetitions: int, readings: int, state_path: Path | None
     snippets = suite()
     digest = suite_digest(snippets)
     results: list[tuple[Observation, SuiteReading]] = []
-    with closing(ces.connect(service)) as executor:
+    with closing(ces.connect(service, slots=slots, tier=tier, token=token)) as executor:
         for number in range(readings):
             reading = take_reading(executor, snippets, repetitions)
             now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -235,7 +271,7 @@ def _reading_text(observation: "Observation", reading: "SuiteReading") -> str:
     return "\n".join(lines)
 
 
-def _state_text(file: Any) -> str:
+def _state_text(file: "EpochFile") -> str:
     state = file.read()
     opened = state.history[-1] if state.history else None
     since = (

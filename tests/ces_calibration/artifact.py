@@ -50,7 +50,9 @@ class PlantedService:
             times = self.asked.get(key, 0)
             self.asked[key] = times + 1
             status = self.fail(request.code, test.id, times) or Status.SUCCESS
-            yield Result(test.id, status, self._duration(request, test.input, status), epoch=self.epoch, engine="planted")
+            yield Result(
+                test.id, status, self._duration(request, test.input, status), epoch=self.epoch, engine="planted"
+            )
 
     def execute_many(self, requests: Iterable[Request]) -> Iterator[tuple[int, list[Result]]]:
         for index, request in enumerate(requests):

@@ -70,7 +70,9 @@ def row(fit_id, family, coefficients):
 
 def test_fits_are_read_by_family(layout):
     assert read_calibrations(layout) == []
-    write_table(layout, "calibrations", [row("b", "affine", [1.0, 0.1]), row("a", "multiplicative", [0.9])], "calibrate")
+    write_table(
+        layout, "calibrations", [row("b", "affine", [1.0, 0.1]), row("a", "multiplicative", [0.9])], "calibrate"
+    )
     assert [fit.fit_id for fit in read_calibrations(layout)] == ["a", "b"]
     assert [fit.fit_id for fit in read_calibrations(layout, F.AFFINE)] == ["b"]
 

@@ -1,6 +1,7 @@
 """Plans, resumed runs, the join of stored with fresh, and what is left out of a fit."""
 
 import fcntl
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -173,7 +174,7 @@ def test_half_written_files_do_not_count(layout):
 
 def test_two_processes_cannot_run_one_campaign(layout):
     campaign = open_campaign(layout, make_plan(layout, CampaignSettings(runs=1)))
-    with open(campaign.path("lock"), "w") as lock:
+    with Path(campaign.path("lock")).open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         with pytest.raises(RunError, match="another process is running it"):
             run_campaign(campaign, PlantedService(), Silent())
@@ -206,7 +207,9 @@ def test_a_test_that_left_the_build_is_named(layout):
 def test_stored_and_fresh_are_joined_by_triple(layout):
     campaign = run(layout, PlantedService(slope=0.63, offset_s=0.053, cv=0.1), CampaignSettings(runs=4))
     (loaded,) = load_campaign(campaign)
-    stored = {(r["problem_id"], r["test_id"], r["solution_id"]): r["duration_s"] for r in layout.rows("reference_durations")}
+    stored = {
+        (r["problem_id"], r["test_id"], r["solution_id"]): r["duration_s"] for r in layout.rows("reference_durations")
+    }
     for problem, plan in zip(loaded.problems, campaign.plan.problems, strict=True):
         index = campaign.plan.problems.index(plan)
         for row in campaign.results(index).to_pylist():
@@ -233,7 +236,9 @@ def test_timed_out_and_failed_runs_give_no_timing(layout):
 def test_runs_with_too_many_lost_results_are_dropped(layout):
     plan = make_plan(layout, CampaignSettings(runs=3))
     lost = plan.problems[1].test_ids[0]
-    service = PlantedService(fail=lambda code, test, asked: Status.INFRASTRUCTURE if test == lost and asked < 3 else None)
+    service = PlantedService(
+        fail=lambda code, test, asked: Status.INFRASTRUCTURE if test == lost and asked < 3 else None
+    )
     campaign = run(layout, service)
     (loaded,) = load_campaign(campaign)
     assert (loaded.inconclusive, loaded.dropped_runs, loaded.problem_runs) == (6, 1, 11)

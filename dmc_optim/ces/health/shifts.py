@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import stats
 
 from dmc_optim.errors import InvalidInputError
 
@@ -88,6 +87,8 @@ def detect(baseline: Sequence[Reading], reading: Reading, rule: Rule | None = No
 
 def _limits(history: NDArray[np.float64], rule: Rule) -> list[float]:
     """Half-widths of the prediction intervals; history: (K, 3) values of the statistics in the baseline."""
+    from scipy import stats
+
     k = len(history)
     quantile = float(stats.t.ppf(1 - rule.false_alarm / (2 * len(STATISTICS)), k - 1))
     spread = history.std(axis=0, ddof=1) * quantile * np.sqrt(1 + 1 / k)
