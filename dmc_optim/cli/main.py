@@ -15,6 +15,8 @@ COMMANDS = {
     "audit": "dmc_optim.cli.audit:audit",
     "diff": "dmc_optim.cli.diff:diff",
     "report": "dmc_optim.cli.report:report",
+    "publish": "dmc_optim.cli.publish:publish",
+    "rank": "dmc_optim.cli.rank:rank",
     "simulate": "dmc_optim.cli.simulate:simulate",
     "study": "dmc_optim.cli.study:study",
     "generate": "dmc_optim.cli.generate:generate",
