@@ -1,0 +1,4 @@
+l, r, k = map(int, input().split())
+while r % k:
+    r -= 1
+print(r)

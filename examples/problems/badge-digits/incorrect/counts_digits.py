@@ -1,0 +1,2 @@
+n = int(input())
+print(sum(len(word) for word in input().split()))

@@ -1,0 +1,2 @@
+g, a, b = map(int, input().split())
+print(b - a + g)

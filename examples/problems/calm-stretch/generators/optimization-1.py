@@ -1,0 +1,20 @@
+import math
+import random
+
+
+class InputGenerator:
+    def edge(self):
+        return random.choice(["1 1000000\n1000000\n", "2 0\n0 1\n"])
+
+    def large(self):
+        n = round(math.exp(random.uniform(math.log(1500), math.log(3000))))
+        if random.random() < 0.5:
+            h = [random.randint(0, 400) for _ in range(n)]
+            k = 400
+        else:
+            h = sorted(random.randint(0, 1000000) for _ in range(n))
+            k = random.choice([400000, 700000])
+        return f"{n} {k}\n{' '.join(map(str, h))}\n"
+
+    def sample(self):
+        return "6 3\n5 7 4 9 8 10\n"

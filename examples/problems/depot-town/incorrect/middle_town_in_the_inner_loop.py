@@ -1,0 +1,11 @@
+n, m = map(int, input().split())
+dist = [[0 if i == j else 10**9 for j in range(n)] for i in range(n)]
+for _ in range(m):
+    u, v, w = map(int, input().split())
+    dist[u - 1][v - 1] = dist[v - 1][u - 1] = min(w, dist[u - 1][v - 1])
+for i in range(n):
+    for j in range(n):
+        for k in range(n):
+            if dist[i][k] + dist[k][j] < dist[i][j]:
+                dist[i][j] = dist[i][k] + dist[k][j]
+print(min(max(row) for row in dist))

@@ -1,0 +1,2 @@
+p, t = map(int, input().split())
+print((p - t) % p)

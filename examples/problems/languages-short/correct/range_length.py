@@ -1,0 +1,1 @@
+print(len(range(6, int(input()) + 1, 6)))

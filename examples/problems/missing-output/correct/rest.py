@@ -1,0 +1,2 @@
+l, c = map(int, input().split())
+print(l - c)

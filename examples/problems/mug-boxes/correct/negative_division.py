@@ -1,0 +1,2 @@
+n, k, s = map(int, input().split())
+print(-(-(-(-n // k)) // s))

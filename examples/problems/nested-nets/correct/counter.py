@@ -1,0 +1,5 @@
+depth = best = 0
+for c in input().strip():
+    depth += 1 if c == "(" else -1
+    best = max(best, depth)
+print(best)

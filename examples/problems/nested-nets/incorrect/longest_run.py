@@ -1,0 +1,3 @@
+import re
+
+print(max(map(len, re.findall(r"\(+", input()))))

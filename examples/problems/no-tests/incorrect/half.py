@@ -1,0 +1,2 @@
+c, h = map(int, input().split())
+print(h // 2)

@@ -1,0 +1,2 @@
+s, p = map(int, input().split())
+print(max(0, s - p))

@@ -1,0 +1,2 @@
+t = int(input())
+print(max(0, (t - 60) // 30 * 2))

@@ -1,0 +1,8 @@
+N = 200001
+sieve = bytearray([1]) * N
+sieve[0] = 0
+for p in range(2, 448):
+    if sieve[p]:
+        sieve[p * p :: p] = bytes(len(range(p * p, N, p)))
+for _ in range(int(input())):
+    print(sum(sieve[: int(input()) + 1]))

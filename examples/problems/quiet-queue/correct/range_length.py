@@ -1,0 +1,1 @@
+print(len(range(11, int(input()))))

@@ -1,0 +1,13 @@
+import random
+
+
+class InputGenerator:
+    def edge(self):
+        return "1\n1\n"
+
+    async def large(self):
+        n = random.randint(1500, 3500)
+        return f"{n}\n{' '.join(str(random.randint(1, 10**6)) for _ in range(n))}\n"
+
+    def sample(self):
+        return "3\n7 7 8\n"
