@@ -66,7 +66,11 @@ class PlantedService:
             return None
         if status is Status.TIMEOUT:
             return request.limits.time_s
-        true = float(_FACTOR.search(request.code)[1]) * float(text) if _FACTOR.search(request.code) else 0.02
+        factor = _FACTOR.search(request.code)
+        if factor:
+            true = float(factor[1]) * float(text)
+        else:  # a sentinel: some fixed time of its own
+            true = 0.005 * (1 + hashlib.sha256(request.code + text[:20]).digest()[0] % 60)
         return max(1e-4, (self.slope * true + self.offset_s) * (1 + self.cv * self.rng.normal()))
 
 
