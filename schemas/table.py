@@ -135,4 +135,6 @@ class Table:
             f"AND NOT EXISTS (SELECT 1 FROM {foreign_key.table} o WHERE {match})"
         )
         ours = ", ".join(foreign_key.columns)
-        return Check(f"{self.name}.{ours}: foreign key", f"names a row of {foreign_key.table}", sql)
+        return Check(
+            f"{self.name}.{ours} in {foreign_key.table}: foreign key", f"names a row of {foreign_key.table}", sql
+        )

@@ -36,6 +36,7 @@ _TEMPLATES: dict[str, str] = {
     Reason.LOW_CV: "robust CV {value}, {threshold} needed (Eq. 6)",
     Reason.BELOW_RESOLUTION: "the middle half of the durations spans {value} s, {threshold} s needed",
     Reason.PROBLEM_DROPPED: "its problem was dropped",
+    Reason.TOTAL: "the stage's sum over all reasons",
     AttemptReason.NO_COMPLETION: "no answer was recorded",
     AttemptReason.NO_CODE: "the answer holds no code",
     AttemptReason.NO_CLASS: "the code has no class InputGenerator",
@@ -67,6 +68,14 @@ NEXT_STEP: dict[str, str] = {
     Stage.SPLIT: "split by cluster",
     Stage.DATASETS: "write reference durations and datasets",
 }
+
+
+def meaning(reason: str) -> str:
+    """The sentence with `value` and `threshold` named instead of filled in."""
+    text = _TEMPLATES[reason]
+    for name in ("value", "threshold"):
+        text = text.replace(f"{{{name}%}}", f"{{{name}}}").replace(f"{{{name}}}", f"`{name}`")
+    return text
 
 
 def explain(reason: str, value: float | None = None, threshold: float | None = None, detail: str | None = "") -> str:

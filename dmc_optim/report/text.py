@@ -25,7 +25,7 @@ def markdown_table(names: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     """The same as GitHub-flavoured Markdown."""
     numeric = [any(_is_number(row[i]) for row in rows) for i in range(len(names))]
     lines = [list(names), ["---:" if right else "---" for right in numeric]]
-    lines += [[_cell(value).replace("|", "\\|") for value in row] for row in rows]
+    lines += [[_text(value).replace("|", "\\|") for value in row] for row in rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -42,8 +42,12 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _cell(value: Any) -> str:
+def _text(value: Any) -> str:
     if value is None:
         return "–"
-    text = number(value) if _is_number(value) else str(value).replace("\n", "⏎")
+    return number(value) if _is_number(value) else str(value).replace("\n", "⏎")
+
+
+def _cell(value: Any) -> str:
+    text = _text(value)
     return text if len(text) <= CELL else text[: CELL - 1] + "…"

@@ -184,7 +184,7 @@ def test_generic_checks_catch_planted_violations() -> None:
     connection = connect(build)
     for name in GENERIC:
         head, kind = name.split(": ")
-        table, column = head.split(".")[0], head.split(".")[1].split(",")[0]
+        table, column = head.split(".")[0], head.split(".")[1].split(" in ")[0].split(",")[0]
         rows = build.tables[table]
         assert connection.execute(CHECKS[name].sql).fetchall() == [], name
         broken = _broken(build, table, column, kind)
