@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dmc_optim.environments.operators import (
     AllTests,
@@ -21,7 +22,8 @@ from dmc_optim.environments.operators import (
 from dmc_optim.environments.outcomes import Outcomes
 from dmc_optim.environments.records import Problem, Rollout, Rollouts, Signals
 from dmc_optim.errors import InvalidInputError
-from dmc_optim.ranking import TOLERANCE
+from dmc_optim.ranking import TOLERANCE, Pool
+from dmc_optim.ranking.references import Bools
 
 CELLS = 1 << 22  # rollouts × references × tests held at once: bounds memory at a few hundred MiB
 
@@ -55,11 +57,17 @@ class Environment:
         """The reward this environment is used with unless another is asked for."""
         return "correctness_only/binary" if isinstance(self.pre, NoTests) else "collapsed/binary"
 
+    def optimization_tests(self, problem: Problem) -> Bools:
+        """(T,) optimization tests that this environment executes: what the filter keeps and no limit omits."""
+        pool = Pool(problem.references)
+        kept = self.pre.select(pool, problem.chars)
+        return np.array((kept & ~np.isnan(self.intra.limits(pool, kept)))[0])
+
     def evaluate(self, problem: Problem, rollout: "Rollout | Rollouts") -> Signals:
         """Signals of one rollout (scalars), or of a batch (arrays (K,)).
 
         Raises:
-            InvalidInputError: the rollout does not have the tests of the problem.
+            InvalidInputError: the rollout does not have the tests of the problem, or lacks one that is used.
         """
         batch = rollout if isinstance(rollout, Rollouts) else Rollouts.stack([rollout])
         signals = self._alone.evaluate(problem, batch)
@@ -117,12 +125,18 @@ class Grid:
         )
 
     def _evaluate(self, outcomes: Outcomes) -> Signals:
-        n_rollouts = len(outcomes.rollouts)
         timeouts = [outcomes.timeouts(pre, intra) for pre, intra in self._pairs]
-        correct = np.array([outcomes.correct(added, cap) for added, cap in self._sides]).reshape(-1, n_rollouts)
-        phi = np.array([t.phi for t in timeouts]).reshape(-1, n_rollouts)[self._pair]
-        n_used = np.array([t.n_used for t in timeouts]).reshape(-1, n_rollouts)[self._pair]
-        clean = np.array([t.clean for t in timeouts]).reshape(-1, n_rollouts)[self._pair]
+
+        def spread(rows: list[Any], index: NDArray[np.int64]) -> Any:
+            return np.array(rows).reshape(-1, len(outcomes.rollouts))[index]
+
+        c_cor = spread([outcomes.correct(added, cap) for added, cap in self._sides], self._side)
+        c_strict = c_cor & spread([t.clean for t in timeouts], self._pair)
+        complete = spread([t.complete for t in timeouts], self._pair)
+        if np.any(c_strict & ~complete):
+            raise InvalidInputError("optimization tests were not run, and none that ran failed: run them first")
+        phi = spread([t.phi for t in timeouts], self._pair)
+        n_used = spread([t.n_used for t in timeouts], self._pair)
         qar, qp = self._ranked(outcomes)
         kind, active = self._kind[:, None], self._active[:, None]
         q_rank = np.where(kind == 1, qar, qp)
@@ -131,9 +145,9 @@ class Grid:
         q_dur = np.where(ranked, q_rank, 0.0)
         g_to = ~active | (phi <= self._rho[:, None])
         q_to = np.where(active, phi, 0.0)
-        c_cor = correct[self._side]
         q = np.where(ranked, np.where(active, 1 - (1 - q_to) * (1 - q_dur), q_dur), q_to)  # Eq. 26, exact if one side
-        return Signals(c_cor, c_cor & clean, g_to & g_dur, q, g_to, g_dur, q_to, q_dur, phi, n_used, qar, qp)
+        g, q = g_to & g_dur & complete, np.where(complete, q, 1.0)
+        return Signals(c_cor, c_strict, g, q, g_to, g_dur, q_to, q_dur, phi, n_used, qar, qp, complete)
 
     def _ranked(self, outcomes: Outcomes) -> tuple[Any, Any]:
         """q_QAR and q_QP, (E, K), NaN for environments without ranking."""

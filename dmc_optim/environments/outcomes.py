@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dmc_optim.environments.operators import Intra, Pre, RankedLimit
-from dmc_optim.environments.records import FAILURE, SUCCESS, TIMEOUT, Problem, Rollouts
+from dmc_optim.environments.records import FAILURE, NOT_RUN, SUCCESS, TIMEOUT, Problem, Rollouts
+from dmc_optim.errors import InvalidInputError
 from dmc_optim.ranking import Pool, Rankings, StrongReferences, rank_many
 from dmc_optim.ranking.references import Bools, Floats, Ints
 
@@ -16,12 +17,13 @@ class Timeouts:
     """What statuses say of K rollouts under one filter and one limit.
 
     phi: (K,) φ, share of used tests that timed out, 0 if none is used (Eq. 21). n_used: (K,).
-    clean: (K,) no failure on a used test (the optimization part of Eq. 20).
+    clean: (K,) no failure on a used test (the optimization part of Eq. 20). complete: (K,) every used test was run.
     """
 
     phi: Floats
     n_used: Ints
     clean: Bools
+    complete: Bools
 
 
 class Outcomes:
@@ -33,12 +35,13 @@ class Outcomes:
     """
 
     def __init__(self, problem: Problem, rollouts: Rollouts) -> None:
-        rollouts.check(problem)
         self.problem = problem
-        self.rollouts = rollouts
+        self.rollouts = rollouts = rollouts.fit(problem)
         self.pool = Pool(problem.references, rollouts.exclude)
         self._failed = rollouts.status == FAILURE
         self._any_failed = bool(self._failed.any())
+        self._not_run = rollouts.status == NOT_RUN
+        self._any_not_run = bool(self._not_run.any())
         self._kept: dict[Pre, Bools] = {}
         self._strong: dict[Pre, StrongReferences] = {}
         self._limits: dict[tuple[Pre, Intra], Floats] = {}
@@ -47,16 +50,23 @@ class Outcomes:
         self._rankings: dict[tuple[Pre, Intra | None], Rankings] = {}
 
     def correct(self, added: bool, cap_s: float | None) -> Bools:
-        """c_cor, (K,): every test of T_0 (and of T_+ when added) succeeded, within cap_s where durations are known."""
+        """c_cor, (K,): every test of T_0 (and of T_+ when added) succeeded, within cap_s where durations are known.
+
+        Raises:
+            InvalidInputError: tests that were not run although none failed.
+        """
         parts = [(self.rollouts.base, self.rollouts.base_duration_s)]
         if added:
             parts.append((self.rollouts.added, self.rollouts.added_duration_s))
-        correct = np.ones(len(self.rollouts), dtype=bool)
+        wrong, unknown = np.zeros((2, len(self.rollouts)), dtype=bool)
         for status, seconds in parts:
-            correct &= (status == SUCCESS).all(axis=1)
+            wrong |= ((status == TIMEOUT) | (status == FAILURE)).any(axis=1)
+            unknown |= (status == NOT_RUN).any(axis=1)
             if cap_s is not None and seconds is not None:
-                correct &= ~(seconds >= cap_s).any(axis=1)
-        return correct
+                wrong |= (seconds >= cap_s).any(axis=1)
+        if np.any(unknown & ~wrong):
+            raise InvalidInputError("correctness tests were not run, and none that ran failed: run them first")
+        return ~wrong
 
     def used(self, pre: Pre, intra: Intra) -> Bools:
         """T^O_used, (k, T): kept by the filter and not omitted by a reference-derived limit."""
@@ -90,7 +100,8 @@ class Outcomes:
             late = (self._timed_out(pre, intra) & used).sum(axis=1)
             phi = np.where(n_used > 0, late / np.maximum(n_used, 1), 0.0)
             clean = ~(self._failed & used).any(axis=1) if self._any_failed else np.ones(shape[:1], dtype=bool)
-            self._timeouts[key] = Timeouts(phi, n_used, clean)
+            complete = ~(self._not_run & used).any(axis=1) if self._any_not_run else np.ones(shape[:1], dtype=bool)
+            self._timeouts[key] = Timeouts(phi, n_used, clean, complete)
         return self._timeouts[key]
 
     def ranking(self, pre: Pre, intra: Intra) -> Rankings:

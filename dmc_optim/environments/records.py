@@ -1,7 +1,7 @@
 """What an environment reads (problem, rollouts) and what it exposes (signals)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,9 @@ from schemas.enums import Outcome, Status
 
 Codes = NDArray[np.int8]
 
-SUCCESS, TIMEOUT, FAILURE = 0, 1, 2
-_CODES: dict[str, int] = {Outcome.SUCCESS: SUCCESS, Outcome.TIMEOUT: TIMEOUT, Outcome.FAILURE: FAILURE}
+SUCCESS, TIMEOUT, FAILURE, NOT_RUN = 0, 1, 2, 3
+_CODES: dict[str | None, int] = {Outcome.SUCCESS: SUCCESS, Outcome.TIMEOUT: TIMEOUT, Outcome.FAILURE: FAILURE}
+_CODES |= {None: NOT_RUN, "not_run": NOT_RUN}
 _CODES |= {status: _CODES[status.outcome] for status in Status if status.outcome is not None}
 
 
@@ -61,6 +62,8 @@ class Rollout:
     base_status: (B,) on T_0. added_status: (A,) on T_+. opt_status, opt_duration_s: (T,) on the optimization tests,
     run under the 10 s cap; a missing duration is NaN. base_duration_s, added_duration_s: only read by `mc_tloc`.
     Detailed statuses of the executor are accepted and mapped by Eq. 9; infrastructure is refused, it is no verdict.
+    A test that was not run has status None (a whole group not run may be empty): the environment does not use it,
+    or a failure elsewhere ended the trajectory early.
     """
 
     base_status: Any
@@ -75,7 +78,7 @@ class Rollouts:
     """K rollouts of one problem as arrays; one rollout is a batch of one.
 
     Args:
-        base_status: (K, B) statuses, as names or as codes 0 success, 1 timeout, 2 failure.
+        base_status: (K, B) statuses, as names or as codes 0 success, 1 timeout, 2 failure, 3 not run.
         added_status: (K, A).
         opt_status: (K, T).
         opt_duration_s: (K, T) seconds, NaN missing.
@@ -152,15 +155,26 @@ class Rollouts:
         """K."""
         return len(self.status)
 
-    def check(self, problem: Problem) -> None:
-        """Raise InvalidInputError unless the batch has the tests of the problem."""
-        for name, codes, expected in (
-            ("base_status", self.base, problem.base_tests),
-            ("added_status", self.added, problem.added_tests),
-            ("opt_status", self.status, problem.n_tests),
+    def fit(self, problem: Problem) -> "Rollouts":
+        """This batch with the tests of the problem; a group without any status becomes one that was not run.
+
+        Raises:
+            InvalidInputError: a number of statuses that is neither that of the problem nor zero.
+        """
+        fitted = self.part(slice(None))
+        for name, attribute, expected in (
+            ("base_status", "base", problem.base_tests),
+            ("added_status", "added", problem.added_tests),
+            ("opt_status", "status", problem.n_tests),
         ):
-            if codes.shape[1] != expected:
+            codes = getattr(self, attribute)
+            if codes.shape[1] == 0 < expected:
+                setattr(fitted, attribute, np.full((len(self), expected), NOT_RUN, dtype=np.int8))
+            elif codes.shape[1] != expected:
                 raise InvalidInputError(f"{name} has {codes.shape[1]} tests but the problem has {expected}")
+        if self.duration_s.shape[1] == 0 < problem.n_tests:
+            fitted.duration_s = np.full((len(self), problem.n_tests), CAP_S)
+        return fitted
 
     def part(self, rows: slice) -> "Rollouts":
         """The rollouts of a slice, without copying."""
@@ -179,6 +193,8 @@ class Signals:
     g_to, g_dur, q_to, q_dur: the status side and the duration side of g and q (paper Eq. 26).
     phi: φ, share of used optimization tests that timed out. n_used: how many were used.
     qar, qp: ranked scalars of ranking environments; None (NaN in a batch) where nothing is ranked.
+    complete: every test the environment uses was run. A trajectory that a failure ended early is not: its c̃_cor is 0,
+    its g and q are the worst there are, and rewards that would look at them refuse it.
     """
 
     c_cor: Any
@@ -191,8 +207,9 @@ class Signals:
     q_dur: Any = None
     phi: Any = None
     n_used: Any = None
-    qar: Any = field(default=None)
-    qp: Any = field(default=None)
+    qar: Any = None
+    qp: Any = None
+    complete: Any = True
 
 
 def status_codes(status: ArrayLike, name: str) -> Codes:
@@ -207,8 +224,8 @@ def status_codes(status: ArrayLike, name: str) -> Codes:
     if array.size == 0:
         return np.zeros(array.shape, dtype=np.int8)
     if np.issubdtype(array.dtype, np.integer):
-        if array.min() < SUCCESS or array.max() > FAILURE:
-            raise InvalidInputError(f"{name} has codes outside 0 success, 1 timeout, 2 failure")
+        if array.min() < SUCCESS or array.max() > NOT_RUN:
+            raise InvalidInputError(f"{name} has codes outside 0 success, 1 timeout, 2 failure, 3 not run")
         return array.astype(np.int8)
     flat = array.ravel().tolist()
     try:

@@ -16,6 +16,7 @@ from dmc_optim.rewards.maps import BINARY, MAPS, signed
 from schemas.enums import RewardFamily
 
 WRONG = -1.0
+ENDS_EARLY = (RewardFamily.CORRECTNESS_ONLY, RewardFamily.COLLAPSED, RewardFamily.TWO_GATE)
 TASKS = (RewardFamily.CORRECTNESS_ONLY, RewardFamily.OPTIMIZATION_ONLY)
 Composition = Callable[[Signals, Any], Any]
 
@@ -74,8 +75,19 @@ class Reward:
     def __str__(self) -> str:
         return f"{self.family}/{self.map}"
 
+    @property
+    def ends_early(self) -> bool:
+        """Whether a definitive hard failure decides the reward, so that the remaining tests need not run (C.4)."""
+        return self.family in ENDS_EARLY
+
     def __call__(self, signals: Signals) -> Any:
-        """The reward of a rollout, or of every rollout of a batch."""
+        """The reward of a rollout, or of every rollout of a batch.
+
+        Raises:
+            InvalidInputError: a trajectory ended early although this family pays for the tests that were not run.
+        """
+        if not self.ends_early and not np.all(signals.complete):
+            raise InvalidInputError(f"{self} pays for every optimization test: run them all, also after a failure")
         credit = np.asarray(signals.g, dtype=np.float64) if self.map == BINARY else MAPS[self.map](signals.q)
         reward = np.asarray(COMPOSITIONS[self.family](signals, credit))
         return float(reward) if reward.ndim == 0 else reward

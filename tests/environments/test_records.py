@@ -5,6 +5,7 @@ from dmc_optim.environments import Problem, Rollout, Rollouts, parse
 from dmc_optim.environments.records import status_codes
 from dmc_optim.errors import InvalidInputError
 from dmc_optim.ranking import References
+from dmc_optim.rewards import parse as reward
 from schemas.enums import Outcome, Status
 
 PROBLEM = Problem(1, 1, [10, 1000], References([[1.0, 2.0]]))
@@ -19,14 +20,17 @@ GOOD = {
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"base_status": []}, "base_status has 0 tests but the problem has 1"),
+        ({"base_status": ["success"] * 3}, "base_status has 3 tests but the problem has 1"),
+        ({"base_status": []}, "correctness tests were not run"),
+        ({"added_status": [None]}, "correctness tests were not run"),
         ({"added_status": ["success"] * 2}, "added_status has 2 tests"),
         ({"opt_status": ["success"], "opt_duration_s": [1.0]}, "opt_status has 1 tests"),
         ({"opt_duration_s": [1.0]}, r"opt_duration_s has shape \(1, 1\)"),
         ({"opt_duration_s": [1.0, -1.0]}, "must not be negative"),
         ({"opt_status": ["success", "ok"]}, "'ok' is not success, timeout or failure"),
         ({"opt_status": ["success", "infrastructure"]}, "rerun it"),
-        ({"opt_status": ["success", None]}, "None is not success"),
+        ({"opt_status": ["success", None]}, "optimization tests were not run"),
+        ({"opt_status": [], "opt_duration_s": []}, "optimization tests were not run"),
     ],
 )
 def test_rollouts_that_do_not_fit_are_refused(changes, message):
@@ -42,7 +46,7 @@ def test_detailed_statuses_map_as_in_equation_9():
     assert status_codes(np.array([["success", "timeout"]]), "x").tolist() == [[0, 1]]
 
 
-@pytest.mark.parametrize("codes", [[[3]], [[-1]]])
+@pytest.mark.parametrize("codes", [[[4]], [[-1]]])
 def test_unknown_codes_are_refused(codes):
     with pytest.raises(InvalidInputError, match="codes outside"):
         status_codes(codes, "opt_status")
@@ -60,6 +64,43 @@ def test_batches_that_disagree_are_refused():
         Rollouts.stack([Rollout(**GOOD), Rollout(**(GOOD | {"opt_duration_s": [1.0]}))])
     with pytest.raises(InvalidInputError):
         Rollouts.stack([Rollout(**GOOD), Rollout(**(GOOD | {"base_status": []}))])
+
+
+def test_tests_that_an_environment_does_not_use_need_not_run():
+    assert parse("rlvr").evaluate(PROBLEM, Rollout(["success"], [], [], [])).c_strict
+    assert parse("mc").evaluate(PROBLEM, Rollout(["success"], ["success"], [], [])).g
+    env = parse("abs_filter(a=1.5,limit=10,rho=0)")  # keeps the first test only
+    assert env.optimization_tests(PROBLEM).tolist() == [True, False]
+    rollout = Rollout(["success"], ["success"], ["success", None], [1.0, np.nan])
+    assert env.evaluate(PROBLEM, rollout).complete
+    assert parse("mc").optimization_tests(PROBLEM).tolist() == [False, False]
+    assert parse("qar(p=0.3)").optimization_tests(PROBLEM).tolist() == [True, True]
+
+
+@pytest.mark.parametrize(
+    "rollout",
+    [
+        Rollout(["failure"], [], [], []),
+        Rollout(["failure"], [None], [None, None], [np.nan, np.nan]),
+        Rollout(["success"], ["success"], ["failure", None], [1.0, np.nan]),
+    ],
+)
+def test_a_trajectory_may_end_at_a_failure_where_the_reward_is_decided(rollout):
+    for name in ("mc_mo", "qar(p=1)", "rel_timeout(p=100,rho=1)"):
+        got = parse(name).evaluate(PROBLEM, rollout)
+        assert (got.c_strict, got.g, got.q, got.complete) == (False, False, 1, False)
+        for family in ("collapsed/linear", "two_gate/binary"):
+            assert reward(family).ends_early
+            assert reward(family)(got) == -1
+        for family in ("optimization_only/binary", "additive_blend/linear"):
+            assert not reward(family).ends_early
+            with pytest.raises(InvalidInputError, match="pays for every optimization test"):
+                reward(family)(got)
+
+
+def test_a_timeout_alone_ends_no_optimization_suite():
+    with pytest.raises(InvalidInputError, match="not run"):
+        parse("mc_mo").evaluate(PROBLEM, Rollout(["success"], ["success"], ["timeout", None], [10, np.nan]))
 
 
 def test_problems_that_disagree_are_refused():

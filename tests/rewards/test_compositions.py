@@ -2,7 +2,7 @@ import pickle
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dmc_optim.environments import KEEPERS, Problem, Rollout, Signals, configurations
@@ -56,6 +56,7 @@ def test_every_row_of_the_table_written_out(s, name):
 
 
 @pytest.mark.parametrize("reward", all_rewards(), ids=str)
+@settings(max_examples=25)
 @given(st.data())
 def test_rewards_stay_in_range_and_arrays_are_elementwise(reward, data):
     drawn = data.draw(st.lists(signals(), min_size=1, max_size=6))
@@ -70,6 +71,7 @@ def test_rewards_stay_in_range_and_arrays_are_elementwise(reward, data):
 
 @pytest.mark.parametrize("family", GATED)
 @pytest.mark.parametrize("name", ["binary", *sorted(MAPS)])
+@settings(max_examples=40)
 @given(signals(), signals())
 def test_a_failing_program_never_outscores_a_passing_one(family, name, first, second):
     reward = parse(f"{family}/{name}")
