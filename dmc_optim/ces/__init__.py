@@ -41,7 +41,9 @@ def connect(
     kind, _, rest = spec.partition(":")
     if spec == "embedded":
         from dmc_optim.ces.engine.embedded import Embedded
+        from dmc_optim.ces.health.state import current_epoch
 
+        options.setdefault("epoch", current_epoch())  # what `ces probe` last found
         return Embedded(slots, tier, **options)
     if kind in ("http", "https", "dns+http", "dns+https"):
         from dmc_optim.ces.client import Client
