@@ -6,6 +6,7 @@ import threading
 import numpy as np
 import pytest
 
+from dmc_optim.ces import connect
 from dmc_optim.ces.health.epochs import (
     MAX_BASELINE,
     Observation,
@@ -229,3 +230,15 @@ def test_the_suite_is_fixed():
     assert suite_digest(suite()) == suite_digest(suite())
     names = [s.name for s in suite()]
     assert len(names) == len(set(names)) == 10
+
+
+def test_the_embedded_engine_is_started_in_the_present_epoch(tmp_path, monkeypatch):
+    from dmc_optim.ces.engine import embedded
+
+    monkeypatch.setenv("DMC_OPTIM_STATE", str(tmp_path))
+    monkeypatch.setattr(embedded, "Embedded", lambda slots, tier, **options: options)
+    assert connect("embedded") == {"epoch": 0}
+    file = EpochFile(default_state_path("embedded"))
+    file.update(lambda state: Observation(EpochState(epoch=3), "new_epoch"))
+    assert connect("embedded") == {"epoch": 3}
+    assert connect("embedded", epoch=9) == {"epoch": 9}
