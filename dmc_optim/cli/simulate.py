@@ -6,6 +6,8 @@ from typing import Any
 
 import click
 
+from dmc_optim.cli.study import checked_calibration, selection_options
+
 
 def _draws(ctx: click.Context, param: click.Parameter, value: str) -> int | None:
     if value == "all":
@@ -13,15 +15,6 @@ def _draws(ctx: click.Context, param: click.Parameter, value: str) -> int | None
     if not value.isdigit() or int(value) < 1:
         raise click.BadParameter(f"{value!r} is neither a positive number nor `all`")
     return int(value)
-
-
-def _calibration(ctx: click.Context, param: click.Parameter, value: str | None) -> tuple[float, float] | None:
-    if value is None:
-        return None
-    from dmc_optim.ces.calibration.grid import named_calibration
-
-    found = named_calibration(value)
-    return found.alpha, found.beta_s
 
 
 @click.command()
@@ -35,10 +28,8 @@ def _calibration(ctx: click.Context, param: click.Parameter, value: str | None) 
     type=click.Path(path_type=Path),
     help="CSV of online runs: environment, optional reward, one column a result; prints rank correlations.",
 )
-@click.option("--pool", type=click.Choice(["rl", "complement", "all"]), default="rl", show_default=True)
-@click.option("--split", type=click.Choice(["train", "test", "all"]), default="all", show_default=True)
-@click.option("--limit-problems", type=click.IntRange(min=1), help="Only the first so many problems.")
-@click.option("--calibration", callback=_calibration, help="ALPHA,BETA in seconds, or a named one such as ab1.")
+@selection_options
+@click.option("--calibration", callback=checked_calibration, help="ALPHA,BETA in seconds, or a named one such as ab1.")
 @click.option("--steps", type=int, default=101, show_default=True, help="Points of a curve.")
 @click.option("--draws", default="256", show_default=True, callback=_draws, help="References a step, or `all`.")
 @click.option("--width", type=float, default=0.1, show_default=True, help="Width of the quality band.")

@@ -28,14 +28,16 @@ class Axis:
     high: float | None = None
     log: bool = False
 
-    def fitted(self, values: ArrayLike) -> "Axis":
-        """The axis with a range that holds all finite values."""
+    def fitted(self, values: ArrayLike, margin: float = 0.0) -> "Axis":
+        """The axis with a range that holds all finite values. margin: share of a linear range added at open ends."""
         data = np.asarray(values, dtype=np.float64).ravel()
         data = data[np.isfinite(data) & (data > 0 if self.log else True)]
         low = self.low if self.low is not None else float(data.min()) if data.size else 0.1
         high = self.high if self.high is not None else float(data.max()) if data.size else 1.0
         if not high > low:
             low, high = (low / 2, low * 2) if self.log else (low - 0.5, low + 0.5)
+        pad = 0.0 if self.log else margin * (high - low)
+        low, high = low - pad * (self.low is None), high + pad * (self.high is None)
         return Axis(self.label, low, high, self.log)
 
     def share(self, value: ArrayLike) -> Floats:
@@ -81,7 +83,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Dots:
-    """Points, each with an optional ellipse of half-widths rx, ry in data units, and an optional name on hover."""
+    """Points, each with an optional ellipse of half-widths rx, ry in data units, and an optional name.
+
+    written: write the names beside the points; otherwise they show on hover.
+    """
 
     label: str
     x: ArrayLike
@@ -90,6 +95,7 @@ class Dots:
     rx: ArrayLike | None = None
     ry: ArrayLike | None = None
     names: Sequence[str] = field(default_factory=tuple)
+    written: bool = False
 
 
 @dataclass(frozen=True)
@@ -122,16 +128,24 @@ def line_chart(title: str, lines: Sequence[Line], x: Axis, y: Axis, guides: Sequ
 
 
 def scatter_chart(
-    title: str, groups: Sequence[Dots], x: Axis, y: Axis, guides: Sequence[Guide] = (), diagonal: bool = False
+    title: str,
+    groups: Sequence[Dots],
+    x: Axis,
+    y: Axis,
+    guides: Sequence[Guide] = (),
+    diagonal: bool = False,
+    size: tuple[int, int] = (WIDTH, HEIGHT),
 ) -> str:
-    """Groups of points; with `diagonal`, the line y = x."""
-    frame = _Frame(title, x.fitted(_joined(g.x for g in groups)), y.fitted(_joined(g.y for g in groups)))
+    """Groups of points; with `diagonal`, the line y = x. size: of the drawing, in its own units."""
+    x, y = x.fitted(_joined(g.x for g in groups), 0.04), y.fitted(_joined(g.y for g in groups), 0.04)
+    frame = _Frame(title, x, y, size)
     parts = [frame.guide(guide) for guide in guides]
     if diagonal:
         (x0, y0), (x1, y1) = frame.point(frame.x._range()[0]), frame.point(frame.x._range()[1])
         parts.append(f'<line x1="{x0:.1f}" y1="{y0:.1f}" x2="{x1:.1f}" y2="{y1:.1f}" class="diagonal"/>')
     for group in groups:
         parts += frame.dots(group)
+    parts += frame.names([group for group in groups if group.written])
     return frame.svg(parts, [(g.label, g.colour, False) for g in groups] if len(groups) > 1 else [])
 
 
@@ -174,9 +188,9 @@ def density_chart(title: str, x_values: ArrayLike, y_values: ArrayLike, x: Axis,
 class _Frame:
     """Plot area with axes: maps data to pixels and wraps the marks."""
 
-    def __init__(self, title: str, x: Axis, y: Axis) -> None:
-        self.title, self.x, self.y = title, x, y
-        self.width, self.height = WIDTH - _LEFT - _RIGHT, HEIGHT - _TOP - _BOTTOM
+    def __init__(self, title: str, x: Axis, y: Axis, size: tuple[int, int] = (WIDTH, HEIGHT)) -> None:
+        self.title, self.x, self.y, self.size = title, x, y, size
+        self.width, self.height = size[0] - _LEFT - _RIGHT, size[1] - _TOP - _BOTTOM
 
     def at(self, x: ArrayLike, y: ArrayLike) -> tuple[Floats, Floats]:
         """Pixels of data points, clipped a little outside the plot area."""
@@ -208,6 +222,27 @@ class _Frame:
                 marks.append(f'<circle cx="{a:.1f}" cy="{b:.1f}" r="2.6" fill="{colour}">{name}</circle>')
         return marks
 
+    def names(self, groups: Sequence[Dots]) -> list[str]:
+        """Names beside their points, moved down where they would cover one another."""
+        texts = []
+        for group in groups:
+            px, py = self.at(group.x, group.y)
+            texts += [(b, a, name, group.colour) for a, b, name in zip(px, py, group.names, strict=True)]
+        marks, taken = [], list[tuple[float, float, float]]()
+        for b, a, name, colour in sorted(texts):
+            width, y = 5.2 * len(name), b + 3
+            left = a > _LEFT + 0.5 * self.width
+            start = a - 8 - width if left else a + 8
+            while any(abs(y - other) < 11 and start < end and begin < start + width for other, begin, end in taken):
+                y += 2
+            taken.append((y, start, start + width))
+            edge = start + width if left else start
+            line = f'<line x1="{a:.1f}" y1="{b:.1f}" x2="{edge:.1f}" y2="{y - 3:.1f}" stroke="var(--c{colour})"'
+            marks.append(f'{line} stroke-width="0.6"/>')
+            anchor = "end" if left else "start"
+            marks.append(f'<text x="{edge:.1f}" y="{y:.1f}" text-anchor="{anchor}" class="note">{escape(name)}</text>')
+        return marks
+
     def guide(self, guide: Guide) -> str:
         """A dotted line across the plot area."""
         if guide.axis == "x":
@@ -226,8 +261,9 @@ class _Frame:
     def svg(self, marks: Sequence[str], legend: Sequence[tuple[str, int, bool]]) -> str:
         """The whole picture."""
         inner = [*self._axes(), *marks, *self._legend(legend)]
+        width, height = self.size
         return (
-            f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{escape(self.title)}">'
+            f'<svg class="chart" viewBox="0 0 {width} {height}" role="img" aria-label="{escape(self.title)}">'
             f'<text x="{_LEFT}" y="14" class="title">{escape(self.title)}</text>{"".join(inner)}</svg>'
         )
 
@@ -244,7 +280,7 @@ class _Frame:
             parts.append(f'<text x="{_LEFT - 6}" y="{py + 3.5:.1f}" text-anchor="end">{_number(tick)}</text>')
         middle_x, middle_y = _LEFT + self.width / 2, _TOP + self.height / 2
         x_label, y_label = escape(self.x.label), escape(self.y.label)
-        parts.append(f'<text x="{middle_x}" y="{HEIGHT - 8}" text-anchor="middle" class="label">{x_label}</text>')
+        parts.append(f'<text x="{middle_x}" y="{self.size[1] - 8}" text-anchor="middle" class="label">{x_label}</text>')
         turn = f'transform="translate(12 {middle_y}) rotate(-90)"'
         parts.append(f'<text {turn} text-anchor="middle" class="label">{y_label}</text>')
         return parts

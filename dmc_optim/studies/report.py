@@ -59,11 +59,12 @@ class Table:
 
 @dataclass(frozen=True)
 class Figure:
-    """Charts (SVG text, see `charts`) under one heading."""
+    """Charts (SVG text, see `charts`) under one heading. columns: charts in a row, as many as fit where None."""
 
     title: str
     caption: str
     charts: Sequence[str]
+    columns: int | None = None
 
 
 @dataclass(frozen=True)
