@@ -60,22 +60,26 @@ class Pool:
     def aggregate(self, how: str) -> Floats:
         """d̄_t, (k, T) seconds: mean or median of D_t, NaN where D_t is empty (paper D.2)."""
         if how == "median":
-            return self.quantile(50)
+            last = np.maximum(self.counts - 1, 0)
+            middle = (self._order_statistic(last // 2) + self._order_statistic((last + 1) // 2)) / 2
+            return np.where(self.counts > 0, middle, np.nan)
         if how != "mean":
             raise InvalidInputError(f"durations are aggregated by mean or median; got {how!r}")
         total = self.references.total - np.where(np.isnan(self.left_out), 0.0, self.left_out)
         return np.where(self.counts > 0, total / np.maximum(self.counts, 1), np.nan)
 
     def quantile(self, percent: float) -> Floats:
-        """p-th percentile of D_t, (k, T) seconds, linear between order statistics; NaN where D_t is empty."""
-        if self.references.n_references == 0:
-            return np.full((len(self.rows), self.references.n_tests), np.nan)
+        """p-th percentile of D_t, (k, T) seconds, linear between order statistics; NaN where D_t is empty.
+
+        The operations are those of `numpy.percentile`, so that a limit is the same double as its default gives: a
+        candidate may well last exactly as long as a reference.
+        """
         last = np.maximum(self.counts - 1, 0)
-        exact = Fraction(str(percent)) / 100
-        below, remainder = np.divmod(exact.numerator * last, exact.denominator)
-        low = self._order_statistic(below)
-        high = self._order_statistic(np.minimum(below + 1, last))
-        value = low + (high - low) * (remainder / exact.denominator)
+        index = last * (percent / 100)
+        below = np.floor(index).astype(np.int64)
+        share = index - below
+        low, high = self._order_statistic(below), self._order_statistic(np.minimum(below + 1, last))
+        value = np.where(share < 0.5, low + (high - low) * share, high - (high - low) * (1 - share))
         return np.where(self.counts > 0, value, np.nan)
 
     def _order_statistic(self, index: NDArray[np.integer]) -> Floats:
@@ -83,6 +87,8 @@ class Pool:
         if self.leaves_out:
             place = np.where(np.isnan(self.left_out), self.references.n_references, self.references.place[self.rows])
             index = index + (index >= place)
+        if self.references.n_references == 0:
+            return np.full(self.counts.shape, np.nan)
         index = np.minimum(index, self.references.n_references - 1)
         return np.take_along_axis(self.references.sorted, np.broadcast_to(index, self.counts.shape), axis=0)
 

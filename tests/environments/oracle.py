@@ -54,7 +54,7 @@ def filtered(family, parameters, problem, n_tests):
     how = {"mean": mean, "median": median}[parameters.get("agg", "mean")] if "filter" in family else None
     if family == "abs_filter":
         aggregate = [how(column(rows, t)) for t in everything]
-        return [t for t in everything if aggregate[t] is not None and aggregate[t] < Fraction(parameters["a"])]
+        return [t for t in everything if aggregate[t] is not None and aggregate[t] < decimal(parameters["a"])]
     if family == "charlen_filter":
         return [t for t in everything if problem["chars"][t] <= parameters["chars"]]
     if family == "rel_filter":
@@ -80,4 +80,4 @@ def limits(family, parameters, rows, kept, n_tests):
             durations = [rows[h][t] for h in best if rows[h][t] is not None]
             limit.append((max(durations) if parameters["agg"] == "max" else median(durations)) if durations else None)
         return limit
-    return [Fraction(parameters["limit"])] * n_tests
+    return [decimal(parameters["limit"])] * n_tests

@@ -34,19 +34,20 @@ def test_quantiles_are_exact(raw, percent):
         assert abs(value - float(oracle.quantile(values, percent))) <= 1e-12 if values else np.isnan(value)
 
 
-@given(tables(min_references=1, min_tests=1), percents)
-def test_quantiles_agree_with_numpy(raw, percent):
+@given(tables(min_references=1, max_references=30, min_tests=1, max_tests=3), percents)
+def test_quantiles_and_medians_are_those_of_numpy_to_the_bit(raw, percent):
     refs = References(raw)
     some = refs.counts > 0
-    expected = np.nanpercentile(refs.durations[:, some], percent, axis=0)
-    np.testing.assert_allclose(Pool(refs).quantile(percent)[0][some], expected, atol=1e-12)
+    durations = refs.durations[:, some]
+    np.testing.assert_array_equal(Pool(refs).quantile(percent)[0][some], np.nanpercentile(durations, percent, axis=0))
+    np.testing.assert_array_equal(Pool(refs).aggregate("median")[0][some], np.nanmedian(durations, axis=0))
 
 
 def test_quantiles_at_an_order_statistic_are_that_duration():
     values = np.random.default_rng(0).lognormal(size=61)
     pool = Pool(References(values[:, None]))
-    for percent in range(0, 101, 5):
-        assert pool.quantile(percent)[0, 0] == np.sort(values)[60 * percent // 100]
+    for percent in range(0, 101, 10):
+        assert pool.quantile(percent)[0, 0] == np.minimum(np.sort(values), 10)[60 * percent // 100]
 
 
 @given(st.data(), tables(min_references=1), percents)
