@@ -103,20 +103,21 @@ def hub_api(token: str | None = None) -> HubApi:
 def _check_card(card: Path, files: list[str]) -> tuple[list[str], list[str]]:
     """(configuration names, problems): the YAML header reads, and it and the files name each other."""
     from huggingface_hub import DatasetCard
+    from yaml import YAMLError
 
     if not card.is_file():
         return [], ["README.md is missing: run the `datasets` stage again"]
     try:
         data = DatasetCard(card.read_text(encoding="utf-8")).data.to_dict()
-    except (ValueError, OSError) as error:
+    except (YAMLError, ValueError, OSError) as error:
         return [], [f"README.md: its YAML header is not valid: {str(error).splitlines()[0]}"]
     configs = data.get("configs") or []
+    if not configs:
+        return [], ["README.md declares no configuration: nothing survived the build"]
     patterns = [entry["path"] for config in configs for entry in config["data_files"]]
     tables = [name for name in files if name.endswith(".parquet")]
     problems = [f"README.md names {p}, no such file" for p in patterns if not any(fnmatch(t, p) for t in tables)]
     problems += [f"{t} is in no configuration of README.md" for t in tables if not any(fnmatch(t, p) for p in patterns)]
-    if not configs:
-        problems.append("README.md declares no configuration: nothing survived the build")
     return [config["config_name"] for config in configs], problems
 
 
