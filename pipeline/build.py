@@ -99,6 +99,7 @@ def _run_stage(
     from pipeline.resume import clean, content, invalidate, stage_files
     from pipeline.runner import run
     from pipeline.stages import STAGES
+    from pipeline.wiring import WIRING
     from transforms.context import StageContext
 
     request = checked.request
@@ -121,7 +122,7 @@ def _run_stage(
     progress.current().start(stage, checked.shards)
     inputs = _inputs(checked, context, say)
     threads = request.engine.connect().parallelism if spec.executes else 2
-    run(spec.transform(context, inputs), stage, request.runner, threads, request.beam_options)
+    run(WIRING[stage](context, inputs), stage, request.runner, threads, request.beam_options)
     files = stage_files(layout, stage)
     counts = _counts(layout, stage)
     record = {
@@ -143,7 +144,7 @@ def _run_stage(
 
 def _inputs(checked: CheckedRequest, context: Any, say: Callable[[str], None]) -> Any:
     from pipeline.completions import completions_for, verdicts_for
-    from pipeline.stages import StageInputs
+    from pipeline.wiring import StageInputs
 
     stage = context.stage
     if stage is Stage.INGEST:

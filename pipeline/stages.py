@@ -1,37 +1,12 @@
-"""The table of stages: what each reads, writes, depends on, and the transform that does it.
+"""The table of stages: what each writes and depends on. `pipeline.wiring` has the transform of each.
 
-It drives the build, `status`, the funnel and the docs. `version` goes up when a rule changes its results.
+It drives build and resume, and knows no Beam, so that a rerun on a complete build is quick. `version` goes up when
+a rule changes its results.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-import apache_beam as beam
-
-from dmc_optim.artifacts.source import SourceRange
-from dmc_optim.llm.recorded import RecordedCompletions
 from schemas.enums import Stage
-from transforms import complete, controls, filterability
-from transforms.context import StageContext
-from transforms.datasets import Datasets, stored_memberships
-from transforms.dedup import DecideStatement, Dedup
-from transforms.filter_round import FilterRound
-from transforms.ingest import Ingest
-from transforms.split import SplitPool
-from transforms.stage import DecideStage
-from transforms.synthesize import Synthesize
-from transforms.validate import Validate
-
-
-@dataclass(frozen=True)
-class StageInputs:
-    """What comes from outside the output directory: source rows, benchmarks, completions, statement verdicts."""
-
-    ranges: list[SourceRange] = field(default_factory=list)
-    benchmarks: tuple[str, ...] = ()
-    completions: RecordedCompletions | None = None
-    verdicts: dict[str, dict[str, Any]] | None = None
 
 
 @dataclass(frozen=True)
@@ -42,7 +17,6 @@ class StageSpec:
     title: str
     writes: tuple[str, ...]
     config: tuple[str, ...]
-    transform: Callable[[StageContext, StageInputs], beam.PTransform]
     version: int = 1
     executes: bool = False
 
@@ -57,28 +31,24 @@ STAGES: dict[Stage, StageSpec] = {
             "readable rows",
             ("problems", "solutions", "tests", *LEDGER),
             ("ingest",),
-            lambda context, inputs: Ingest(context, inputs.ranges),
         ),
         StageSpec(
             Stage.DEDUP,
             "no benchmark twin, usable statement",
             ("clusters", "statement_quality", *LEDGER),
             ("dedup",),
-            lambda context, inputs: Dedup(context, DecideStatement(inputs.benchmarks, inputs.verdicts)),
         ),
         StageSpec(
             Stage.CONTROLS,
             "correct and incorrect solutions",
             LEDGER,
             (),
-            lambda context, inputs: DecideStage(context, controls.decide),
         ),
         StageSpec(
             Stage.VALIDATE,
             "still both after re-execution",
             ("executions", *LEDGER),
             ("execution",),
-            lambda context, inputs: Validate(context),
             executes=True,
         ),
         StageSpec(
@@ -86,7 +56,6 @@ STAGES: dict[Stage, StageSpec] = {
             "correctness tests made",
             ("tests", "consensus", "generator_attempts", "generation_usage", *LEDGER),
             ("execution", "synthesis"),
-            lambda context, inputs: Synthesize(context, inputs.completions),
             executes=True,
         ),
         StageSpec(
@@ -94,7 +63,6 @@ STAGES: dict[Stage, StageSpec] = {
             "correctness gates",
             ("executions", "problem_metrics", *LEDGER),
             ("execution", "filter_correctness"),
-            lambda context, inputs: FilterRound(context),
             executes=True,
         ),
         StageSpec(
@@ -102,7 +70,6 @@ STAGES: dict[Stage, StageSpec] = {
             "optimization tests made",
             ("tests", "consensus", "generator_attempts", "generation_usage", *LEDGER),
             ("execution", "synthesis"),
-            lambda context, inputs: Synthesize(context, inputs.completions),
             executes=True,
         ),
         StageSpec(
@@ -110,7 +77,6 @@ STAGES: dict[Stage, StageSpec] = {
             "optimization gates",
             ("executions", "problem_metrics", *LEDGER),
             ("execution", "filter_optimization"),
-            lambda context, inputs: FilterRound(context),
             executes=True,
         ),
         StageSpec(
@@ -118,28 +84,24 @@ STAGES: dict[Stage, StageSpec] = {
             "both kinds of generated tests: cleaned corpus",
             LEDGER,
             (),
-            lambda context, inputs: DecideStage(context, complete.decide),
         ),
         StageSpec(
             Stage.FILTERABILITY,
             "duration filterable: RL pool",
             ("filterability", *LEDGER),
             ("filterability", "execution"),
-            lambda context, inputs: DecideStage(context, filterability.decide),
         ),
         StageSpec(
             Stage.SPLIT,
             "train and test",
             ("splits", *LEDGER),
             ("split",),
-            lambda context, inputs: SplitPool(context),
         ),
         StageSpec(
             Stage.DATASETS,
             "reference durations, published configurations",
             ("reference_durations", *LEDGER),
             (),
-            lambda context, inputs: Datasets(context, stored_memberships(context)),
         ),
     )
 }
