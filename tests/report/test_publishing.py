@@ -32,9 +32,15 @@ MEMBERS = {
 
 
 @pytest.fixture
-def published(small: Path, tmp_path: Path) -> Path:
+def published(master: Path, tmp_path: Path) -> Path:
+    """A copy of the published build, to be spoiled."""
+    return Path(shutil.copytree(master, tmp_path / "out"))
+
+
+@pytest.fixture(scope="module")
+def master(small: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The small build with published files that hold one row a problem, and its card."""
-    out = Path(shutil.copytree(small, tmp_path / "out"))
+    out = Path(shutil.copytree(small, tmp_path_factory.mktemp("published") / "out"))
     for config, splits in MEMBERS.items():
         for split, problems in splits.items():
             schema = PUBLISHED[config]
