@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from dmc_optim.environments import Grid, parse
 from dmc_optim.errors import InvalidInputError
@@ -70,6 +69,8 @@ def quality_quantiles(pool: SimulationPool) -> list[Floats]:
 
 
 def _quantiles(mean_percentile: Floats) -> Floats:
+    from scipy.stats import rankdata  # here: a second that workers of a sweep need not wait
+
     worst_first = rankdata(np.round(-mean_percentile, _DECIMALS))
     return np.asarray((worst_first - 1) / max(1, len(mean_percentile) - 1))
 

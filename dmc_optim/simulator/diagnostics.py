@@ -4,7 +4,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import rankdata
 
 from dmc_optim.errors import InvalidInputError
 from dmc_optim.simulator.clipped_fit import fit_clipped_lines
@@ -115,6 +114,8 @@ def _checked(curves: Floats, window: int) -> Floats:
 
 def _spearman_with_index(curves: Floats) -> Floats:
     """Spearman correlation of each row with its index; NaN for a constant row. (C, n) → (C,)."""
+    from scipy.stats import rankdata  # here: a second that workers of a sweep need not wait
+
     if curves.shape[1] < 2:
         return np.full(len(curves), np.nan)
     rounded = np.round(curves, _TIE_DECIMALS)

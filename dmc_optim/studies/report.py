@@ -137,11 +137,11 @@ def check_output(path: Path) -> None:
 
 
 def without_nan(value: Any) -> Any:
-    """The same structure with NaN as None (JSON has no NaN), NumPy scalars as Python ones."""
+    """The same structure with NaN as None (JSON has no NaN), NumPy scalars and arrays as Python ones."""
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, dict):
         return {key: without_nan(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [without_nan(item) for item in value]
-    if hasattr(value, "item") and not isinstance(value, str | bytes):
-        value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value
