@@ -2,7 +2,7 @@
 
 from dmc_optim.rewards.compositions import COMPOSITIONS, Multitask, Reward, all_rewards, multitask, parse
 from dmc_optim.rewards.maps import BINARY, MAPS
-from dmc_optim.rewards.naive import mean_duration, naive
+from dmc_optim.rewards.raw_seconds import mean_duration, naive
 
 __all__ = [
     "BINARY",
