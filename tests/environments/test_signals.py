@@ -112,7 +112,7 @@ def test_a_slower_program_never_gains(data, world, chosen):
     assert after.g <= before.g
 
 
-def test_vectors_of_the_design():
+def test_known_vectors():
     for name, seconds, q, qar, qp in (
         ("qar(p=0.3)", (2, 3), 1 / 2, 1 / 2, 2 / 3),
         ("qp(p=0.7)", (2, 3), 2 / 3, 1 / 2, 2 / 3),
