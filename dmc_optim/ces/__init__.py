@@ -31,7 +31,12 @@ __all__ = [
 
 
 def connect(
-    spec: str = "embedded", *, slots: int | None = None, tier: str | None = None, token: str | None = None, **options: Any
+    spec: str = "embedded",
+    *,
+    slots: int | None = None,
+    tier: str | None = None,
+    token: str | None = None,
+    **options: Any,
 ) -> Executor:
     """An executor: `embedded`, `http://host:port[,http://…]`, `dns+http://name:port`, or `fake[:SEED]`.
 

@@ -77,7 +77,9 @@ def result_row(identifier: str | int, result: Result, every_field: bool = False)
     row = {"id": identifier} | {field: facts[field] for field in FIELDS}
     if every_field:
         rest = {key: value for key, value in facts.items() if key not in row and key != "test_id"}
-        row |= {key: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for key, value in rest.items()}
+        row |= {
+            key: value.decode("utf-8", "replace") if isinstance(value, bytes) else value for key, value in rest.items()
+        }
     return row
 
 

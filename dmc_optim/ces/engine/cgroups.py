@@ -10,30 +10,42 @@ from pathlib import Path
 from typing import Protocol
 
 PREFIX = "dmc-optim-"
+_LIMIT_STEP = 1 << 20  # a limit that moved less is left as it is
 
 
 class SlotCgroup(Protocol):
-    """What a supervisor needs of the cgroup of its slot. Sizes in bytes, times in nanoseconds."""
+    """Limits and counters of a slot's processes. Sizes in bytes, times in nanoseconds.
+
+    poll_s: how often `over_memory` must be asked during a run; None where the kernel itself enforces the limit.
+    """
+
+    poll_s: float | None
 
     def join(self, pid: int) -> None:
         """Put a process (and all it will fork) into the cgroup."""
 
-    def limit_memory(self, limit: int) -> None: ...
+    def watch(self, zygote: int, template: int) -> None:
+        """Which processes are no part of a run."""
+
+    def limit_memory(self, limit: int) -> None:
+        """Memory of all processes together, on top of what they use now."""
 
     def limit_processes(self, limit: int) -> None: ...
 
-    def memory_now(self) -> int: ...
-
-    def reset_peak(self) -> None: ...
-
-    def memory_peak(self) -> int:
-        """Highest use since reset_peak."""
-
-    def oom_kills(self) -> int:
-        """Processes killed for memory since the cgroup was made."""
+    def begin(self) -> None:
+        """A run begins: what the counters say from now on is its own."""
 
     def cpu_ns(self) -> int:
-        """CPU time of everything that ever ran in the cgroup."""
+        """CPU time since the run began."""
+
+    def oom_kills(self) -> int:
+        """Processes killed for memory since the run began."""
+
+    def memory_peak(self) -> int:
+        """Highest use since the run began, above what was used when the limit was set."""
+
+    def over_memory(self) -> bool:
+        """Whether the run exceeds the limit and must be killed for it (only where poll_s is set)."""
 
     def processes(self) -> list[int]:
         """Who is in the cgroup now."""
@@ -75,63 +87,95 @@ def _counter(text: bytes, name: bytes) -> int:
     return 0
 
 
-class CgroupV1:
+class _Cgroup:
+    """What both versions share: counters since the run began, and a limit that is written only when it moves."""
+
+    poll_s: float | None = None
+
+    def __init__(self) -> None:
+        self._files = _Files()
+        self._oom_seen = self._cpu_seen = self._base = self._limit = 0
+
+    def watch(self, zygote: int, template: int) -> None:
+        """Of no interest: counters are read before and after a run."""
+
+    def limit_memory(self, limit: int) -> None:
+        """Memory (and swap) of all processes together, on top of what they use now."""
+        self._base = self._memory_now()
+        wanted = self._base + limit
+        if abs(wanted - self._limit) > _LIMIT_STEP:
+            self._write_limit(wanted)
+            self._limit = wanted
+
+    def begin(self) -> None:
+        """A run begins."""
+        self._reset_peak()
+        self._cpu_seen = self._cpu_total()
+
+    def cpu_ns(self) -> int:
+        """CPU time since the run began."""
+        return self._cpu_total() - self._cpu_seen
+
+    def oom_kills(self) -> int:
+        """Kills since the last time they were asked for."""
+        earlier, self._oom_seen = self._oom_seen, self._oom_total()
+        return self._oom_seen - earlier
+
+    def memory_peak(self) -> int:
+        """Highest use since the run began, above the base."""
+        return max(self._peak_total() - self._base, 0)
+
+    def over_memory(self) -> bool:
+        """Never: the kernel enforces the limit."""
+        return False
+
+    def _memory_now(self) -> int:
+        raise NotImplementedError
+
+    def _write_limit(self, limit: int) -> None:
+        raise NotImplementedError
+
+    def _reset_peak(self) -> None:
+        raise NotImplementedError
+
+    def _peak_total(self) -> int:
+        raise NotImplementedError
+
+    def _oom_total(self) -> int:
+        raise NotImplementedError
+
+    def _cpu_total(self) -> int:
+        raise NotImplementedError
+
+
+class CgroupV1(_Cgroup):
     """The slot's directories in the memory, pids and cpuacct hierarchies.
 
-    parents: controller → directory under which `name` is made. Missing files of optional controllers are errors
-    at construction, not at the first run.
+    parents: controller → directory under which `name` is made.
     """
 
     def __init__(self, parents: dict[str, Path], name: str) -> None:
+        super().__init__()
         self._directories = {controller: parent / name for controller, parent in parents.items()}
         for directory in self._directories.values():
             directory.mkdir(exist_ok=True)
         memory = self._directories["memory"]
-        self._limit, self._memsw = memory / "memory.limit_in_bytes", memory / "memory.memsw.limit_in_bytes"
+        self._max, self._memsw = memory / "memory.limit_in_bytes", memory / "memory.memsw.limit_in_bytes"
         self._usage, self._peak = memory / "memory.usage_in_bytes", memory / "memory.max_usage_in_bytes"
         self._oom = memory / "memory.oom_control"
         self._cpu = self._directories["cpuacct"] / "cpuacct.usage"
         self._pids = self._directories["pids"] / "pids.max"
-        self._files = _Files()
         self._peak_writer = os.open(self._peak, os.O_WRONLY | os.O_CLOEXEC)
+        self._oom_seen = self._oom_total()
 
     def join(self, pid: int) -> None:
         """Put a process into all three hierarchies."""
         for directory in self._directories.values():
             self._files.write(directory / "cgroup.procs", pid)
 
-    def limit_memory(self, limit: int) -> None:
-        """Memory, and memory + swap where swap is counted."""
-        both = [self._limit, self._memsw] if self._memsw.exists() else [self._limit]
-        # the sum may never be below the part, so the order of writes depends on the direction
-        if len(both) == 2 and limit > int(self._files.read(self._memsw)):
-            both.reverse()
-        for path in both:
-            self._files.write(path, limit)
-
     def limit_processes(self, limit: int) -> None:
         """Processes and threads."""
         self._files.write(self._pids, limit)
-
-    def memory_now(self) -> int:
-        """Bytes charged now."""
-        return int(self._files.read(self._usage))
-
-    def reset_peak(self) -> None:
-        """The peak becomes the present use."""
-        os.pwrite(self._peak_writer, b"0", 0)
-
-    def memory_peak(self) -> int:
-        """Highest use since reset_peak."""
-        return int(self._files.read(self._peak))
-
-    def oom_kills(self) -> int:
-        """Counter `oom_kill`."""
-        return _counter(self._files.read(self._oom), b"oom_kill")
-
-    def cpu_ns(self) -> int:
-        """cpuacct.usage."""
-        return int(self._files.read(self._cpu))
 
     def processes(self) -> list[int]:
         """cgroup.procs of the memory hierarchy."""
@@ -146,57 +190,50 @@ class CgroupV1:
             with contextlib.suppress(OSError):
                 directory.rmdir()
 
+    def _write_limit(self, limit: int) -> None:
+        both = [self._max, self._memsw] if self._memsw.exists() else [self._max]
+        # memory + swap may never be below memory, so the order of writes depends on the direction
+        if len(both) == 2 and limit > int(self._files.read(self._memsw)):
+            both.reverse()
+        for path in both:
+            self._files.write(path, limit)
 
-class CgroupV2:
-    """The slot's directory in a delegated subtree whose memory, pids and cpu controllers are enabled."""
+    def _memory_now(self) -> int:
+        return int(self._files.read(self._usage))
+
+    def _reset_peak(self) -> None:
+        os.pwrite(self._peak_writer, b"0", 0)
+
+    def _peak_total(self) -> int:
+        return int(self._files.read(self._peak))
+
+    def _oom_total(self) -> int:
+        return _counter(self._files.read(self._oom), b"oom_kill")
+
+    def _cpu_total(self) -> int:
+        return int(self._files.read(self._cpu))
+
+
+class CgroupV2(_Cgroup):
+    """The slot's directory in a delegated subtree whose memory and pids controllers are enabled."""
 
     def __init__(self, parent: Path, name: str) -> None:
+        super().__init__()
         self._directory = parent / name
         self._directory.mkdir(exist_ok=True)
-        self._files = _Files()
-        self._peak = self._directory / "memory.peak"
         try:
-            self._peak_fd = os.open(self._peak, os.O_RDWR | os.O_CLOEXEC)
+            self._peak_fd = os.open(self._directory / "memory.peak", os.O_RDWR | os.O_CLOEXEC)
         except OSError:  # before Linux 6.12 the peak cannot be reset, before 5.19 there is none
             self._peak_fd = -1
-        self._files.read(self._directory / "memory.current")
+        self._oom_seen = self._oom_total()
 
     def join(self, pid: int) -> None:
         """Put a process into the cgroup."""
         self._files.write(self._directory / "cgroup.procs", pid)
 
-    def limit_memory(self, limit: int) -> None:
-        """Memory, without swap."""
-        self._files.write(self._directory / "memory.max", limit)
-        with contextlib.suppress(FileNotFoundError):
-            self._files.write(self._directory / "memory.swap.max", 0)
-
     def limit_processes(self, limit: int) -> None:
         """Processes and threads."""
         self._files.write(self._directory / "pids.max", limit)
-
-    def memory_now(self) -> int:
-        """Bytes charged now."""
-        return int(self._files.read(self._directory / "memory.current"))
-
-    def reset_peak(self) -> None:
-        """The peak of this descriptor becomes the present use, where the kernel can do it."""
-        if self._peak_fd >= 0:
-            os.pwrite(self._peak_fd, b"0", 0)
-
-    def memory_peak(self) -> int:
-        """Highest use since reset_peak; the present use where the kernel keeps no resettable peak."""
-        if self._peak_fd >= 0:
-            return int(os.pread(self._peak_fd, 64, 0))
-        return self.memory_now()
-
-    def oom_kills(self) -> int:
-        """Counter `oom_kill` of memory.events."""
-        return _counter(self._files.read(self._directory / "memory.events"), b"oom_kill")
-
-    def cpu_ns(self) -> int:
-        """usage_usec of cpu.stat."""
-        return _counter(self._files.read(self._directory / "cpu.stat"), b"usage_usec") * 1000
 
     def processes(self) -> list[int]:
         """cgroup.procs."""
@@ -209,3 +246,26 @@ class CgroupV2:
             os.close(self._peak_fd)
         with contextlib.suppress(OSError):
             self._directory.rmdir()
+
+    def _write_limit(self, limit: int) -> None:
+        self._files.write(self._directory / "memory.max", limit)
+        with contextlib.suppress(OSError):  # no such file where the kernel has no swap accounting
+            self._files.write(self._directory / "memory.swap.max", 0)
+
+    def _memory_now(self) -> int:
+        return int(self._files.read(self._directory / "memory.current"))
+
+    def _reset_peak(self) -> None:
+        if self._peak_fd >= 0:
+            os.pwrite(self._peak_fd, b"0", 0)
+
+    def _peak_total(self) -> int:
+        if self._peak_fd >= 0:
+            return int(os.pread(self._peak_fd, 64, 0))
+        return self._memory_now()
+
+    def _oom_total(self) -> int:
+        return _counter(self._files.read(self._directory / "memory.events"), b"oom_kill")
+
+    def _cpu_total(self) -> int:
+        return _counter(self._files.read(self._directory / "cpu.stat"), b"usage_usec") * 1000

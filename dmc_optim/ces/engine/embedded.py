@@ -10,12 +10,13 @@ from pathlib import Path
 from dmc_optim.ces.comparators import comparator
 from dmc_optim.ces.engine import admission, interpreter, tiers
 from dmc_optim.ces.engine.blobs import BlobCache
+from dmc_optim.ces.engine.cgroup_parents import sweep
 from dmc_optim.ces.engine.cgroups import PREFIX
 from dmc_optim.ces.engine.identity import engine_version, node_name
 from dmc_optim.ces.engine.jobs import Job
 from dmc_optim.ces.engine.protocol import Configure
 from dmc_optim.ces.engine.slots import Labels, Slot
-from dmc_optim.ces.engine.tiers import Tier
+from dmc_optim.ces.engine.procfs import living
 from dmc_optim.ces.types import Request, Result
 from dmc_optim.errors import EngineError
 
@@ -34,13 +35,13 @@ class Embedded:
     def __init__(
         self,
         slots: int | None = None,
-        tier: Tier | str | None = None,
+        tier: str | None = None,
         *,
         executable: str = "",
         node: str = "",
         epoch: int = 0,
     ) -> None:
-        plan = tiers.choose(tier)
+        plan = tiers.choose(tier or os.environ.get(tiers.ENVIRONMENT), tiers.read_facts())
         found = interpreter.find(executable)
         cores = admission.cores_for(slots)
         self._condition = threading.Condition()
@@ -50,19 +51,20 @@ class Embedded:
         self._closed = False
         self._cache = BlobCache(_CACHE_BYTES)
         labels = Labels(node or node_name(), epoch, plan.tier, found.identity, engine_version())
+        sweep(plan.cgroups, living())
         prefix = f"{PREFIX}{os.getpid()}-{next(_engines)}"
         everywhere = os.sched_getaffinity(0)
         spare = frozenset(everywhere - set(cores)) or frozenset(everywhere)
         self._slots = [
             Slot(
                 Configure(
+                    name=f"{prefix}-{index}",
                     tier=plan.tier,
                     interpreter=found,
-                    cgroup_parents=plan.parents,
-                    cgroup_name=f"{prefix}-{index}",
+                    cgroups=plan.cgroups,
                     core=core,
                     supervisor_cores=spare,
-                    outer_uids=(_OUTER_UID_BASE + 2 * index, _OUTER_UID_BASE + 2 * index + 1),
+                    outer_uids=_outer_uids(index) if plan.mapped else None,
                 ),
                 labels,
                 self,
@@ -219,6 +221,11 @@ class Embedded:
             if job.request.tests:
                 self._waiting.append(job)
                 self._condition.notify_all()
+
+
+def _outer_uids(index: int) -> tuple[int, int]:
+    """Host ids for a slot's root and nobody, far above those of people."""
+    return _OUTER_UID_BASE + 2 * index, _OUTER_UID_BASE + 2 * index + 1
 
 
 class ResultStream:

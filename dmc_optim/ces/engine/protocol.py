@@ -1,8 +1,8 @@
 """Messages between the caller and a supervisor, both of this package. Frames and descriptors: channel.py."""
 
 from dataclasses import dataclass
-from pathlib import Path
 
+from dmc_optim.ces.engine.cgroup_parents import CgroupPlan
 from dmc_optim.ces.engine.interpreter import Interpreter
 from dmc_optim.ces.engine.tiers import Tier
 from dmc_optim.ces.types import Limits, StopRule
@@ -11,12 +11,12 @@ from schemas.enums import Status
 
 @dataclass(frozen=True)
 class Configure:
-    """First message: what kind of slot this is. parents: see cgroups; name: of the slot's cgroup."""
+    """First message: what kind of slot this is. name: of the slot and of its cgroup."""
 
+    name: str
     tier: Tier
     interpreter: Interpreter
-    cgroup_parents: dict[str, Path]
-    cgroup_name: str
+    cgroups: CgroupPlan
     core: int | None
     supervisor_cores: frozenset[int]
     outer_uids: tuple[int, int] | None

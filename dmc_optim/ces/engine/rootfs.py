@@ -63,10 +63,15 @@ def build(interpreter: Interpreter, owner: int, tmp_bytes: int, zygote_source: s
         os.close(fd)
 
 
-def enter() -> None:
-    """Mount /proc for this pid namespace, make STAGE the root, read-only. The caller is the namespace's init."""
-    ns.mount("proc", f"{STAGE}{PRIVATE}/proc", "proc", ns.MS_NOSUID | ns.MS_NODEV | ns.MS_NOEXEC)
-    flags = ns.MS_NOSUID | ns.MS_NODEV | ns.MS_NOEXEC | ns.MS_RDONLY
+def enter(private_proc: bool) -> None:
+    """Mount /proc for this pid namespace, make STAGE the root, read-only. The caller is the namespace's init.
+
+    private_proc: a second, writable /proc for the zygote alone. Without it the programs' /proc serves both.
+    """
+    flags = ns.MS_NOSUID | ns.MS_NODEV | ns.MS_NOEXEC
+    if private_proc:
+        ns.mount("proc", f"{STAGE}{PRIVATE}/proc", "proc", flags)
+        flags |= ns.MS_RDONLY
     ns.mount("proc", f"{STAGE}/proc", "proc", flags, "hidepid=invisible,subset=pid")
     ns.pivot_root(STAGE)
     ns.mount("none", "/", flags=ns.MS_REMOUNT | ns.MS_BIND | ns.MS_RDONLY | ns.MS_NOSUID | ns.MS_NODEV)

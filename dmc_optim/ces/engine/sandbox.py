@@ -17,17 +17,20 @@ from pathlib import Path
 from dmc_optim.ces.engine.cgroups import SlotCgroup
 from dmc_optim.ces.engine.clocks import Timing
 from dmc_optim.ces.engine.interpreter import Interpreter
-from dmc_optim.ces.engine.launch import Isolation, launch
+from dmc_optim.ces.engine.launch import INNER_UID, Isolation, launch
+from dmc_optim.ces.engine.procfs import threads_of
 from dmc_optim.ces.engine.verdict import Outcome
 from dmc_optim.ces.types import MIB, Clock, Limits
 
-_COMPILE = struct.Struct("=cIqqqqi")
+_COMPILE = struct.Struct("=cIqqqq")
 _REPLY = struct.Struct("=cqqqqqqqqqB")
 _CREDENTIALS = struct.Struct("iII")
 _START_S = 20.0
 _KILL_GRACE_S = 5.0
 _KEPT_PROCESSES = 3  # the zygote, the template and the run that waits
-_ADDRESS_FACTOR = 16
+_ADDRESS_FACTOR = 16  # lazily allocated memory costs nothing; this only ends absurd requests at once
+_POLLED_ADDRESS_FACTOR = 4
+_READS = 64  # of stderr at one go, so that a flood cannot keep the supervisor from its clock
 _FILE_BYTES = 16 * MIB
 _CHECK_S = 0.010
 _STARVED_FACTOR = 8
@@ -76,7 +79,6 @@ class Sandbox:
         self._pidfd = self._template = self._template_pid = -1
         self._stderr_text = bytearray()
         self._poll = select.poll()
-        self._memory_limit = 0
         os.set_blocking(self._stderr_write, True)
         try:
             pid = launch(interpreter, isolation, cgroup.join, inner, self._stderr_write)
@@ -104,23 +106,22 @@ class Sandbox:
         """Compile a program in a fresh template. Returns (None, names of preloaded modules) or the failure."""
         self.end_program()
         self._cgroup.limit_processes(limits.processes + _KEPT_PROCESSES)
-        self._limit_memory(limits)
+        self._cgroup.limit_memory(limits.memory_bytes)
         self._await_template()
-        oom_before = self._cgroup.oom_kills()
+        self._cgroup.begin()
         message = _COMPILE.pack(
             b"C",
             expected_runs,
             max(limits.output_bytes + 1, _FILE_BYTES),
             int(limits.time_s * max(limits.wall_factor, 1.0)) + 5,
-            _ADDRESS_FACTOR * limits.memory_bytes,
-            -1,
-            0,
+            (_ADDRESS_FACTOR if self._cgroup.poll_s is None else _POLLED_ADDRESS_FACTOR) * limits.memory_bytes,
+            self._process_limit(limits),
         )
         self._send(message, [code_fd])
         reply, killed_for = self._supervise(limits, self._kill_template)
-        killed = self._cgroup.oom_kills() - oom_before
-        if reply[:1] == b"K":
-            self._limit_memory(limits)
+        killed = self._cgroup.oom_kills()
+        if reply[:1] == b"K" and not killed_for:
+            self._cgroup.limit_memory(limits.memory_bytes)
             return None, reply[1:].decode()
         self.end_program()
         failure = Outcome(oom_kills=killed, killed_for=killed_for, output_limit=limits.output_bytes)
@@ -133,33 +134,40 @@ class Sandbox:
             raise Lost("the template ended")
         return failure, ""
 
+    def _process_limit(self, limits: Limits) -> int:
+        """The rlimit on processes where no cgroup limits them: it counts everything its uid has on this host."""
+        if self._cgroup.poll_s is None:
+            return -1
+        if self.isolation.namespaces:
+            return limits.processes + _KEPT_PROCESSES
+        return limits.processes + threads_of(INNER_UID if os.geteuid() == 0 else os.geteuid())
+
     def run(self, stdin_fd: int, stdout_fd: int, limits: Limits, kind: bytes = b"R") -> Run:
         """Run the compiled program once. Raises Lost, Cancelled."""
         cgroup = self._cgroup
         self._drain_stderr(limits.stderr_bytes)
         self._stderr_text.clear()
-        oom_before, cpu_before, memory_before = cgroup.oom_kills(), cgroup.cpu_ns(), cgroup.memory_now()
-        cgroup.reset_peak()
         if self._control.fileno() in self._poll_now():
             raise Lost("the template ended between runs")
+        cgroup.begin()
         started = time.monotonic_ns()
         self._send(kind, [stdin_fd, stdout_fd])
         reply, killed_for = self._supervise(limits, self._kill_run)
         if reply[:1] != b"D" or killed_for:  # a late kill could hit the next run, so the template goes too
             self.end_program()
+        killed = cgroup.oom_kills()
         if reply[:1] != b"D":
-            if cgroup.oom_kills() == oom_before:
+            if not killed:
                 raise Lost("the template ended during a run")
             reply = _REPLY.pack(b"D", signal.SIGKILL, time.monotonic_ns(), 0, 0, 0, 0, 0, 0, 0, 0)
         _, status, ended, user, system, rss, voluntary, involuntary, waited, left, flag = _REPLY.unpack(reply)
-        tree = cgroup.cpu_ns() - cpu_before
-        cpu = user + system
+        tree, cpu = 0 if cgroup.poll_s else cgroup.cpu_ns(), user + system
         if tree > 1.2 * cpu + 20_000_000:  # children that nobody waited for are in no rusage
             cpu = tree
         self._drain_stderr(limits.stderr_bytes)
         outcome = Outcome(
             exit_status=status,
-            oom_kills=cgroup.oom_kills() - oom_before,
+            oom_kills=killed,
             killed_for=killed_for,
             output_bytes=os.fstat(stdout_fd).st_size,
             output_limit=limits.output_bytes,
@@ -169,7 +177,7 @@ class Sandbox:
         return Run(
             outcome=outcome,
             timing=Timing(cpu / 1e9, max(ended - started, 0) / 1e9, waited / 1e9),
-            peak_memory_bytes=max(cgroup.memory_peak() - memory_before, rss if rss > MIB else 0),
+            peak_memory_bytes=max(cgroup.memory_peak(), rss),
             context_switches=voluntary + involuntary,
             left_processes=left,
         )
@@ -194,12 +202,6 @@ class Sandbox:
             self._stderr = -1
         self._control.close()
 
-    def _limit_memory(self, limits: Limits) -> None:
-        wanted = limits.memory_bytes + self._cgroup.memory_now()
-        if abs(wanted - self._memory_limit) > MIB:
-            self._cgroup.limit_memory(wanted)
-            self._memory_limit = wanted
-
     def _await_template(self) -> None:
         """Take the hello of the template that waits, with its pid as this process sees it."""
         while self._template < 0:
@@ -212,6 +214,7 @@ class Sandbox:
                     _CREDENTIALS.unpack(packed)[0] for _, kind, packed in ancillary if kind == socket.SCM_CREDENTIALS
                 )
                 self._template_pid = pid
+                self._cgroup.watch(self.pid, pid)
                 try:
                     self._template = os.pidfd_open(pid)
                 except ProcessLookupError:
@@ -239,12 +242,12 @@ class Sandbox:
     def _supervise(self, limits: Limits, kill: Callable[[], None]) -> tuple[bytes, str]:
         """Wait for the reply; end the run at its limits. Returns (reply, limit that ended it or "")."""
         started = time.monotonic()
-        cpu_started = self._cgroup.cpu_ns()
         wall_limit = limits.time_s * limits.wall_factor if limits.clock is Clock.CPU else limits.time_s
         check_at = started + limits.time_s
-        killed_for = ""
+        killed_for, poll_s = "", self._cgroup.poll_s
         while True:
-            readable = self._ready(max(check_at - time.monotonic(), 0.0))
+            patience = max(check_at - time.monotonic(), 0.0)
+            readable = self._ready(patience if poll_s is None else min(patience, poll_s))
             if self._stderr in readable:
                 self._drain_stderr(limits.stderr_bytes)
             if self._watch and self._watch[0] in readable:
@@ -252,11 +255,15 @@ class Sandbox:
             if self._control.fileno() in readable:
                 return self._control.recv(4096), killed_for
             now = time.monotonic()
+            if poll_s is not None and not killed_for and self._cgroup.over_memory():
+                killed_for = "memory limit"
+                kill()
+                check_at = now + _KILL_GRACE_S
             if now < check_at:
                 continue
             if killed_for:
                 raise Lost("a killed run did not end")
-            cpu_used = (self._cgroup.cpu_ns() - cpu_started) / 1e9
+            cpu_used = self._cgroup.cpu_ns() / 1e9
             if limits.clock is Clock.CPU and cpu_used >= limits.time_s:
                 killed_for = "cpu limit"
             elif now - started >= wall_limit and now - started - self._starved_s() >= wall_limit:
@@ -312,7 +319,7 @@ class Sandbox:
 
     def _drain_stderr(self, cap: int) -> None:
         """Keep the head and the tail of what was written, cap bytes in all."""
-        while True:
+        for _ in range(_READS):
             try:
                 part = os.read(self._stderr, 1 << 16)
             except BlockingIOError:

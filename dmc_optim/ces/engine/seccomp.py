@@ -148,3 +148,43 @@ def deny_list(machine: str = "", inet: bool = True) -> bytes:
         program += [(_RET, 0, 0, _ERRNO | errno.EAFNOSUPPORT), (_RET, 0, 0, _ALLOW)]
     program += [(_RET, 0, 0, _ALLOW)]
     return b"".join(struct.pack("=HBBI", *record) for record in program)
+
+
+GUARD_MARK = 0x7A7A7A7A
+_OFF_ARG1 = 24
+_SIGNALLING = {  # name: (x86_64, aarch64); the first argument is a process
+    "kill": (62, 129),
+    "tkill": (200, 130),
+    "tgkill": (234, 131),
+    "rt_sigqueueinfo": (129, 138),
+    "rt_tgsigqueueinfo": (297, 240),
+    "pidfd_open": (434, 434),
+}
+_FCNTL = {"x86_64": 72, "aarch64": 25}
+_PRLIMIT = {"x86_64": 302, "aarch64": 261}
+_F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
+_EVERYBODY, _INIT = 0xFFFFFFFF, 1
+
+
+def guard(others: bool, machine: str = "") -> bytes:
+    """A second filter for programs that share their uid with the template: whom they may signal.
+
+    GUARD_MARK stands for a pid that is filled in when it is known. others: the mark is the template's pid, which
+    (with the init and everybody at once) may not be signalled; otherwise the mark is the program's own pid,
+    which alone (with its own group, 0) may be.
+    """
+    machine = machine or platform.machine()
+    column = {"x86_64": 0, "aarch64": 1}[machine]
+    refuse = (_RET, 0, 0, _ERRNO | errno.EPERM)
+    allow = (_RET, 0, 0, _ALLOW)
+    program = [(_LD, 0, 0, _OFF_NR)]
+    for pair in _SIGNALLING.values():
+        if others:
+            checks = [(_JEQ, 3, 0, GUARD_MARK), (_JEQ, 2, 0, _EVERYBODY), (_JEQ, 1, 0, _INIT), allow, refuse]
+        else:
+            checks = [(_JEQ, 1, 0, GUARD_MARK), (_JEQ, 0, 1, 0), allow, refuse]
+        program += [(_JEQ, 0, len(checks) + 1, pair[column]), (_LD, 0, 0, _OFF_ARG0), *checks]
+    owners = [(_JEQ, 3, 0, _F_SETOWN), (_JEQ, 2, 0, _F_SETSIG), (_JEQ, 1, 0, _F_SETOWN_EX), allow, refuse]
+    program += [(_JEQ, 0, len(owners) + 1, _FCNTL[machine]), (_LD, 0, 0, _OFF_ARG1), *owners]
+    program += [(_JEQ, 0, 4, _PRLIMIT[machine]), (_LD, 0, 0, _OFF_ARG0), (_JEQ, 0, 1, 0), allow, refuse, allow]
+    return b"".join(struct.pack("=HBBI", *record) for record in program)

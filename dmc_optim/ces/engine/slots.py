@@ -66,7 +66,7 @@ class Slot:
         self._serial: int | None = None
         self._losses: Counter[tuple[int, int]] = Counter()
         self._closing = False
-        self._thread = threading.Thread(target=self._loop, name=configure.cgroup_name, daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=configure.name, daemon=True)
 
     def spawn(self) -> None:
         """Start the supervisor process; `ready` waits for it."""
@@ -86,7 +86,7 @@ class Slot:
         try:
             answer, _ = self._channel.receive()
         except Closed as error:
-            raise EngineError(f"the supervisor of {self._configure.cgroup_name} ended at its start") from error
+            raise EngineError(f"the supervisor of {self._configure.name} ended at its start") from error
         if answer.error:
             raise EngineError(answer.error)
         return answer

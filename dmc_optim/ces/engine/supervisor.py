@@ -5,6 +5,7 @@ It ends when the caller's end of the connection closes, and takes its sandbox an
 """
 
 import os
+import shutil
 import signal
 import statistics
 import sys
@@ -21,10 +22,11 @@ from dataclasses import dataclass, replace
 from dmc_optim.ces.comparators import Comparator, comparator
 from dmc_optim.ces.engine import blobs, clocks
 from dmc_optim.ces.engine import namespaces as ns
-from dmc_optim.ces.engine.cgroups import CgroupV1, SlotCgroup
+from dmc_optim.ces.engine.cgroups import CgroupV1, CgroupV2, SlotCgroup
 from dmc_optim.ces.engine.channel import Channel, Closed, close_all
 from dmc_optim.ces.engine.clocks import Baseline, Timing
-from dmc_optim.ces.engine.launch import Isolation
+from dmc_optim.ces.engine.launch import Isolation, make_scratch
+from dmc_optim.ces.engine.process_table import ProcessTable
 from dmc_optim.ces.engine.protocol import Cancel, Configure, Measured, OpenProgram, Progress, Ready, Text, Work
 from dmc_optim.ces.engine.sandbox import Cancelled, Lost, Run, Sandbox
 from dmc_optim.ces.engine.steal import StealMeter
@@ -57,7 +59,8 @@ class Supervisor:
     def __init__(self, channel: Channel, configure: Configure) -> None:
         self._channel = channel
         self._configure = configure
-        self._cgroup: SlotCgroup = CgroupV1(configure.cgroup_parents, configure.cgroup_name)
+        self._cgroup = _accounting(configure)
+        self._scratch = "" if configure.tier.namespaces else make_scratch()
         self._steal = StealMeter(configure.core)
         self._sandbox: Sandbox | None = None
         self._tmp_bytes = Limits().tmp_bytes
@@ -87,6 +90,8 @@ class Supervisor:
         if self._sandbox is not None:
             self._sandbox.close()
         self._cgroup.remove()
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _open(self, message: OpenProgram, code_fd: int) -> None:
         if self._program is not None:
@@ -269,7 +274,9 @@ class Supervisor:
             self._runs = 0
             self._tmp_bytes = limits.tmp_bytes
             configure = self._configure
-            isolation = Isolation(True, configure.outer_uids, configure.core, limits.tmp_bytes)
+            isolation = Isolation(
+                configure.tier.namespaces, configure.outer_uids, configure.core, limits.tmp_bytes, self._scratch
+            )
             watch = (self._channel.fileno(), self._heard)
             self._sandbox = Sandbox(configure.interpreter, isolation, self._cgroup, watch)
         return self._sandbox
@@ -302,6 +309,15 @@ class Supervisor:
                 os.close(stdout)
         cpu = statistics.median(timing.cpu_s for timing in timings)
         return Baseline(cpu, statistics.median(timing.wall_s for timing in timings))
+
+
+def _accounting(configure: Configure) -> SlotCgroup:
+    plan = configure.cgroups
+    if plan.version == 1:
+        return CgroupV1(plan.parents, configure.name)
+    if plan.version == 2:
+        return CgroupV2(plan.parents[""], configure.name)
+    return ProcessTable()
 
 
 def main(fd: int) -> None:

@@ -1,17 +1,25 @@
 """Isolation tiers, strongest first, and what this host can give.
 
-full_v2  namespaces, seccomp, cgroup version 2 (memory, pids, cpu)
-full_v1  namespaces, seccomp, cgroup version 1 (memory, pids, cpuacct)
+full-v2  namespaces, seccomp, cgroup version 2 (memory, pids; CPU time of the tree)
+full-v1  namespaces, seccomp, cgroup version 1 (memory, pids, cpuacct)
 userns   namespaces and seccomp without a cgroup: memory by polling, processes by rlimit
-rlimit   seccomp and rlimits only: no own file system, no pid namespace
+rlimit   seccomp and rlimits only: no file system, process or network namespace of its own
 """
 
 import os
+import platform
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from dmc_optim.errors import IsolationError
+from dmc_optim.ces.engine.cgroup_parents import CgroupPlan, find_v1, find_v2
+from dmc_optim.errors import ConfigError, IsolationError
+
+ENVIRONMENT = "DMC_OPTIM_CES_TIER"
+FULL, ANY = "full", "any"
+_CAP_SYS_ADMIN, _CAP_SETUID = 21, 7
+_ARCHITECTURES = ("x86_64", "aarch64")
 
 
 class Tier(StrEnum):
@@ -22,64 +30,124 @@ class Tier(StrEnum):
     USERNS = "userns"
     RLIMIT = "rlimit"
 
+    @property
+    def namespaces(self) -> bool:
+        """Whether programs have a root directory, processes and a network of their own."""
+        return self is not Tier.RLIMIT
+
 
 @dataclass(frozen=True)
-class CgroupPlan:
-    """Where slots may make their cgroups: version 1 parents by controller, or one version 2 parent."""
+class HostFacts:
+    """What decides about tiers, read once. v1 and v2: where cgroups can be made, or why they cannot.
 
-    version: int
-    parents: dict[str, Path] = field(default_factory=dict)
-
-
-V1_CONTROLLERS = ("memory", "pids", "cpuacct")
-
-
-def own_v1_parents(mounts: str, membership: str) -> dict[str, Path]:
-    """Directories of this process in the version 1 hierarchies that slots need.
-
-    mounts: text of /proc/self/mounts; membership: text of /proc/self/cgroup.
+    mapped: this process may map several ids into a user namespace, so that programs get an id of their own.
+    userns: this process may make a user namespace.
     """
-    roots: dict[str, Path] = {}
-    for line in mounts.splitlines():
-        _, target, kind, options, *_ = line.split()
-        if kind == "cgroup":
-            for controller in set(options.split(",")) & set(V1_CONTROLLERS):
-                roots[controller] = Path(target)
-    parents: dict[str, Path] = {}
-    for line in membership.splitlines():
-        _, controllers, path = line.split(":", 2)
-        for controller in set(controllers.split(",")) & roots.keys():
-            directory = roots[controller] / path.lstrip("/")
-            parents[controller] = directory if directory.is_dir() else roots[controller]
-    return parents
+
+    euid: int
+    mapped: bool
+    userns: bool
+    machine: str
+    v1: CgroupPlan | str
+    v2: CgroupPlan | str
 
 
-def find_v1() -> tuple[CgroupPlan | None, str]:
-    """The version 1 plan, or why there is none."""
-    parents = own_v1_parents(Path("/proc/self/mounts").read_text(), Path("/proc/self/cgroup").read_text())
-    missing = [controller for controller in V1_CONTROLLERS if controller not in parents]
-    if missing:
-        return None, f"cgroup v1: controllers not mounted: {', '.join(missing)}"
-    for controller, directory in parents.items():
-        if not os.access(directory, os.W_OK):
-            return None, f"cgroup v1: {directory} ({controller}) is not writable for uid {os.geteuid()}"
-    return CgroupPlan(1, parents), ""
+@dataclass(frozen=True)
+class TierReport:
+    """Whether one tier is possible; if not, what is missing and what to change."""
+
+    tier: Tier
+    possible: bool
+    missing: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The tier that an engine will use, and where its cgroups go."""
+    """The tier an engine will use: where its cgroups go, and whether ids are mapped by root."""
 
     tier: Tier
-    parents: dict[str, Path]
+    mapped: bool
+    cgroups: CgroupPlan = field(default_factory=CgroupPlan)
 
 
-def choose(wanted: Tier | str | None) -> Plan:
-    """The strongest tier of this host, if it is at least as strong as the one wanted.
+def read_facts(environment: Mapping[str, str] = os.environ) -> HostFacts:
+    """Facts of this host and process. Prepares a delegated version 2 subtree if there is one."""
+    status = Path("/proc/self/status").read_text()
+    effective = next((int(line.split()[1], 16) for line in status.splitlines() if line.startswith("CapEff:")), 0)
+    mapped = bool(effective >> _CAP_SYS_ADMIN & 1 and effective >> _CAP_SETUID & 1)
+    return HostFacts(
+        os.geteuid(), mapped, mapped or _userns_allowed(), platform.machine(), find_v1(), find_v2(environment)
+    )
 
-    Raises IsolationError naming what is missing, ConfigError for an unknown tier.
+
+def _userns_allowed() -> bool:
+    def number(path: str, default: int) -> int:
+        try:
+            return int(Path(path).read_text())
+        except (OSError, ValueError):
+            return default
+
+    return (
+        number("/proc/sys/user/max_user_namespaces", 0) > 0
+        and number("/proc/sys/kernel/unprivileged_userns_clone", 1) > 0
+        and number("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", 0) == 0
+    )
+
+
+def assess(facts: HostFacts) -> list[TierReport]:
+    """Every tier, strongest first. Pure: what the facts say; only starting an engine proves it."""
+    common: list[tuple[str, str]] = []
+    if facts.machine not in _ARCHITECTURES:
+        common.append((f"no seccomp filter for {facts.machine}", f"use one of {', '.join(_ARCHITECTURES)}"))
+    spaces = list(common)
+    if not facts.userns:
+        spaces.append(
+            (
+                "user namespaces are switched off for this user",
+                "run as root (or in a container with CAP_SYS_ADMIN), or set user.max_user_namespaces > 0, "
+                "kernel.unprivileged_userns_clone = 1, kernel.apparmor_restrict_unprivileged_userns = 0",
+            )
+        )
+    needs: dict[Tier, list[tuple[str, str]]] = {
+        Tier.FULL_V2: spaces + ([] if isinstance(facts.v2, CgroupPlan) else [(facts.v2, _V2_ADVICE)]),
+        Tier.FULL_V1: spaces + ([] if isinstance(facts.v1, CgroupPlan) else [(facts.v1, _V1_ADVICE)]),
+        Tier.USERNS: spaces,
+        Tier.RLIMIT: common,
+    }
+    return [
+        TierReport(tier, not lacks, tuple(what for what, _ in lacks), tuple(change for _, change in lacks))
+        for tier, lacks in needs.items()
+    ]
+
+
+_V2_ADVICE = (
+    "delegate a cgroup v2 subtree with the memory and pids controllers (`systemd-run --user --scope -p Delegate=yes …`, "
+    "or a container with its own writable cgroup), or name a prepared directory in DMC_OPTIM_CGROUP"
+)
+_V1_ADVICE = "mount the memory, pids and cpuacct hierarchies and make this process's directory in each writable for it"
+
+
+def choose(wanted: str | None, facts: HostFacts) -> Plan:
+    """The tier to run in: `full` (default) is the strongest with cgroups, `any` the strongest there is, or one by name.
+
+    Raises ConfigError for an unknown name, IsolationError when the host cannot give it.
     """
-    plan, why = find_v1()
-    if plan is None:
-        raise IsolationError(f"this host cannot isolate fully: {why}")
-    return Plan(Tier.FULL_V1, plan.parents)
+    name = wanted or FULL
+    reports = {report.tier: report for report in assess(facts)}
+    if name not in (FULL, ANY, *reports):
+        raise ConfigError(f"isolation tier {name!r} is unknown: use {FULL}, {ANY}, {', '.join(reports)}")
+    accepted: Callable[[Tier], bool] = {
+        FULL: lambda tier: tier in (Tier.FULL_V1, Tier.FULL_V2),
+        ANY: lambda tier: True,
+    }.get(name, lambda tier: tier == name)
+    for tier, report in reports.items():
+        if accepted(tier) and report.possible:
+            cgroups = {Tier.FULL_V1: facts.v1, Tier.FULL_V2: facts.v2}.get(tier)
+            return Plan(tier, facts.mapped, cgroups if isinstance(cgroups, CgroupPlan) else CgroupPlan())
+    reasons = [f"{tier}: {'; '.join(report.missing)}" for tier, report in reports.items() if accepted(tier)]
+    possible = [str(tier) for tier, report in reports.items() if report.possible]
+    raise IsolationError(
+        f"this host cannot isolate as asked ({name}): {' | '.join(reasons)}. It can give "
+        f"{', '.join(possible) or 'nothing'}; see `dmc-optim ces doctor`, or accept a weaker one with --tier"
+    )

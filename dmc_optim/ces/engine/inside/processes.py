@@ -1,0 +1,79 @@
+"""Inside the sandbox: kill and reap what a run leaves, empty its scratch directories."""
+
+import os
+import signal
+
+
+def kill_all(pid_namespace):
+    """Kill and reap everything below this process. Returns the rusages of what was reaped.
+
+    pid_namespace: this process may kill all it can see (its init is immune); otherwise only its descendants.
+    """
+    usages = []
+    while True:
+        try:
+            pid, _, usage = os.wait4(-1, os.WNOHANG)
+        except ChildProcessError:
+            return usages
+        if pid == 0:
+            kill_now(pid_namespace)
+            pid, _, usage = os.wait4(-1, 0)
+        usages.append(usage)
+
+
+def kill_now(pid_namespace):
+    """Send the signal to everything below this process."""
+    if not pid_namespace:
+        kill_descendants()
+        return
+    try:
+        os.kill(-1, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def kill_descendants():
+    """Kill by walking the process table until only zombies are left."""
+    alive = True
+    while alive:
+        alive = False
+        children = {}
+        for name in os.listdir("/proc"):
+            if name.isdigit():
+                try:
+                    with open(f"/proc/{name}/stat") as file:
+                        state, parent = file.read().rpartition(")")[2].split()[:2]
+                except OSError:
+                    continue
+                if state not in "ZX":
+                    children.setdefault(int(parent), []).append(int(name))
+        front = [os.getpid()]
+        while front:
+            for child in children.get(front.pop(), ()):
+                front.append(child)
+                alive = True
+                try:
+                    os.kill(child, signal.SIGKILL)
+                except OSError:
+                    pass
+
+
+def empty_directory(root):
+    """Delete everything in root, without recursion: nested directories are first moved up to it."""
+    moved = 0
+    pending = True
+    while pending:
+        pending = False
+        for entry in list(os.scandir(root)):
+            if not entry.is_dir(follow_symlinks=False):
+                os.unlink(entry.path)
+                continue
+            os.chmod(entry.path, 0o700)
+            for inner in list(os.scandir(entry.path)):
+                if inner.is_dir(follow_symlinks=False):
+                    moved += 1
+                    os.rename(inner.path, f"{root}/.{os.getpid()}.{moved}")
+                    pending = True
+                else:
+                    os.unlink(inner.path)
+            os.rmdir(entry.path)

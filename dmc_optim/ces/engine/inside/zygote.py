@@ -1,0 +1,298 @@
+"""Inside the sandbox: the process that waits for programs. It knows no test and no expected output.
+
+    zygote (pid 1)  forks a template, waits for its end, kills and cleans up what is left, forks the next
+    template        compiles one solution (no user code runs), then forks one process for every test
+    run             drops its privileges, takes stdin and stdout from the supervisor, runs the solution
+
+The template does not read requests for runs: the forked run waits for its own, so that it is ready when the
+test comes. Everything a run can reach is memory of its own; the only shared page holds one flag, "the uncaught
+exception was a MemoryError", with which a solution can only make one failure look like another.
+
+Standard library only, as little of it as possible: what is imported here is copied at every fork.
+"""
+
+import _socket
+import bisect  # noqa: F401  imported once here so that runs need not
+import collections  # noqa: F401
+import ctypes
+import fcntl
+import functools  # noqa: F401
+import gc
+import heapq  # noqa: F401
+import io
+import itertools  # noqa: F401
+import math  # noqa: F401
+import mmap
+import operator  # noqa: F401
+import os
+import re
+import resource
+import select
+import signal
+import struct
+import sys
+import time
+
+from processes import empty_directory, kill_all, kill_now
+from program import CODE_PATH, main_module, run
+
+COMPILE = struct.Struct("=cIqqqq")  # b"C", runs expected, bytes of a file, cpu s, bytes of address space, processes
+REPLY = struct.Struct("=cqqqqqqqqqB")
+SOCKET_FD = 3
+GUARD_MARK = struct.pack("=I", 0x7A7A7A7A)
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER = 1, 4, 22, 36
+_CAPABILITY_VERSION_3 = 0x20080522
+_NUMBERS = ("pid_namespace", "uid", "gid")
+_GONE = 77  # exit status of a template whose supervisor hung up
+
+_IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w., \t]*)", re.M)
+_NEVER_PRELOAD = {"__main__", "antigravity", "this", "idlelib", "turtle", "tkinter", "turtledemo", "lib2to3", "test"}
+_ALSO_PRELOAD = {"numpy", "sortedcontainers"}
+
+_libc = ctypes.CDLL(None)
+_setup = {}
+
+
+def serve(conn):
+    """Zygote and template. Returns only inside a run, with what to execute."""
+    flag = mmap.mmap(-1, mmap.PAGESIZE)
+    while True:
+        pid = os.fork()
+        if pid == 0:
+            return template(conn, flag)
+        _, status = os.waitpid(pid, 0)
+        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _GONE:
+            os._exit(0)
+        kill_all(_setup["pid_namespace"])
+        clean_scratch()
+        try:
+            conn.send(b"X" + struct.pack("=q", status))
+        except OSError:
+            os._exit(0)
+
+
+def clean_scratch():
+    """Empty the scratch directories if a run left anything there."""
+    if _setup["pid_namespace"] and os.statvfs(_setup["scratch"][0]).f_ffree == _setup["free_inodes"]:
+        return
+    for directory in _setup["scratch"]:
+        empty_directory(directory)
+
+
+def template(conn, flag):
+    """Compile one solution, then fork a run for each test. Returns in the runs."""
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGUSR1, lambda *_: kill_now(_setup["pid_namespace"]))
+    conn.send(b"P")  # the kernel adds this process's id as the supervisor sees it
+    header, code_fd = receive(conn)
+    _, expected_runs, *limits = COMPILE.unpack(header)
+    os.lseek(code_fd, 0, os.SEEK_SET)  # the same descriptor comes again when a sandbox is replaced
+    with open(code_fd, "rb") as file:
+        source = file.read()
+    write_source(source)
+    set_limits(*limits)
+    try:
+        code = compile(source, CODE_PATH, "exec", dont_inherit=True)
+    except BaseException as error:
+        conn.send(b"S" + f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:400])
+        select.poll().poll()  # until the supervisor ends this process
+    preloaded = preload(source)
+    namespace = main_module().__dict__
+    empty = compile("", CODE_PATH, "exec")
+    gc.collect()
+    gc.freeze()
+    conn.send(b"K" + ",".join(preloaded).encode())
+    ready = select.poll()
+    ready.register(conn, select.POLLIN)
+    run_number = 0
+    while True:
+        if run_number >= expected_runs:
+            ready.poll()
+        run_number += 1
+        flag[0] = 0
+        fcntl.fcntl(2, fcntl.F_SETFL, os.O_WRONLY)
+        parent = os.getpid()
+        pid = os.fork()
+        if pid == 0:
+            return (code if become_run(conn, parent) == b"R" else empty), namespace, flag
+        reply = reap(pid, flag)
+        if ready.poll(0):
+            os._exit(_GONE)  # the run ended before it took its message: its set-up failed, which is no verdict
+        clean_scratch()
+        try:
+            conn.send(reply)
+        except OSError:
+            os._exit(_GONE)
+
+
+def receive(conn):
+    """One message and the descriptors that came with it; ends the process when the supervisor is gone."""
+    data, ancillary, _, _ = conn.recvmsg(4096, _socket.CMSG_SPACE(8 * 4))
+    if not data:
+        os._exit(_GONE)
+    fds = [fd for _, _, packed in ancillary for (fd,) in struct.iter_unpack("i", packed[: len(packed) // 4 * 4])]
+    return data, *fds
+
+
+def set_limits(file_bytes, cpu_s, address_bytes, processes):
+    """Hard limits, inherited by every run. A negative one is left as it is."""
+    for name, value in (
+        (resource.RLIMIT_FSIZE, file_bytes),
+        (resource.RLIMIT_CPU, cpu_s),
+        (resource.RLIMIT_AS, address_bytes),
+        (resource.RLIMIT_NPROC, processes),
+        (resource.RLIMIT_CORE, 0),
+        (resource.RLIMIT_MEMLOCK, 1 << 20),
+        (resource.RLIMIT_MSGQUEUE, 0),
+    ):
+        if value >= 0:
+            hard = resource.getrlimit(name)[1]
+            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            resource.setrlimit(name, (value, value))
+
+
+def write_source(source):
+    """Put the program where its tracebacks and __file__ say it is."""
+    path = _setup["code_path"]
+    if not path:
+        return
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        pass
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
+    view = memoryview(source)
+    while view:
+        view = view[os.write(fd, view) :]
+    os.close(fd)
+
+
+def preload(source):
+    """Import the trusted modules that the program names, so that its runs need not. Returns their names."""
+    wanted = set()
+    for statement in _IMPORT.findall(source):
+        for name in statement.split(b" import ")[0].split(b","):
+            words = name.split()
+            if words:
+                wanted.add(words[0].decode("ascii", "replace").rstrip("."))
+    allowed = sys.stdlib_module_names | _ALSO_PRELOAD
+    done = []
+    for name in sorted(wanted):
+        top = name.partition(".")[0]
+        if top in allowed and top not in _NEVER_PRELOAD and name not in sys.modules:
+            try:
+                __import__(name)
+            except BaseException:
+                continue
+            done.append(name)
+    return done
+
+
+def become_run(conn, parent):
+    """Drop privileges, wait for this run's message, put its files at 0 and 1. Returns the kind of run."""
+    signal.signal(signal.SIGUSR1, signal.SIG_DFL)
+    os.setsid()
+    try:
+        fd = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=_setup["proc_fd"])
+        os.write(fd, b"1000")
+        os.close(fd)
+    except OSError:
+        pass
+    if _setup["uid"] >= 0:
+        os.setgroups(())
+        os.setresgid(_setup["gid"], _setup["gid"], _setup["gid"])
+        os.setresuid(_setup["uid"], _setup["uid"], _setup["uid"])
+    else:
+        _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
+    if _setup["guard"]:
+        install_guard(parent if _setup["pid_namespace"] else os.getpid())
+    _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
+    kind, stdin, stdout = receive(conn)
+    os.dup2(stdin, 0)
+    os.dup2(stdout, 1)
+    os.closerange(3, 4096)
+    return kind
+
+
+def install_guard(pid):
+    """Refuse signals to processes that are no part of the run, where they have the same uid."""
+    program = _setup["guard"].replace(GUARD_MARK, struct.pack("=I", pid))
+    records = ctypes.create_string_buffer(program, len(program))
+    prog = struct.pack("HP", len(program) // 8, ctypes.addressof(records))
+    if _libc.prctl(PR_SET_SECCOMP, 2, prog, 0, 0) != 0:
+        os._exit(_GONE)
+
+
+def reap(pid, flag):
+    """Wait for a run, kill what it left, and say what the whole tree used."""
+    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    ended = time.monotonic_ns()
+    waited = runqueue_wait(pid)
+    _, status, usage = os.wait4(pid, 0)
+    left = kill_all(_setup["pid_namespace"])
+    usages = [usage, *left]
+    return REPLY.pack(
+        b"D",
+        status,
+        ended,
+        sum(round(u.ru_utime * 1e9) for u in usages),
+        sum(round(u.ru_stime * 1e9) for u in usages),
+        max(u.ru_maxrss for u in usages) * 1024,
+        sum(u.ru_nvcsw for u in usages),
+        sum(u.ru_nivcsw for u in usages),
+        waited,
+        len(left),
+        flag[0],
+    )
+
+
+def runqueue_wait(pid):
+    """Nanoseconds the main thread of a zombie was ready but not running; 0 where the kernel does not say."""
+    try:
+        fd = os.open(f"{pid}/schedstat", os.O_RDONLY, dir_fd=_setup["proc_fd"])
+    except OSError:
+        return 0
+    try:
+        return int(os.read(fd, 128).split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    finally:
+        os.close(fd)
+
+
+def standard_streams():
+    """sys.stdin and friends over files like those of a run, made once and inherited by every fork."""
+    null = os.memfd_create("null")
+    os.dup2(null, 0)
+    os.dup2(null, 1)
+    os.close(null)
+    text = {"encoding": "utf-8", "errors": "surrogateescape"}
+    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "rb", closefd=False)), **text)
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "wb", closefd=False)), **text)
+
+
+def start():
+    """Read the set-up that the launcher left in the environment, and remove it from there."""
+    for item in os.environ.pop("SANDBOX").split(";"):
+        key, value = item.split("=", 1)
+        _setup[key] = int(value) if key in _NUMBERS else value
+    _setup["scratch"] = _setup.pop("scratch_directories").split(":")
+    _setup["free_inodes"] = os.statvfs(_setup["scratch"][0]).f_ffree
+    _setup["guard"] = bytes.fromhex(_setup.pop("guard_path"))
+    _setup["proc_fd"] = os.open(_setup["proc_path"], os.O_RDONLY | os.O_DIRECTORY)
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    sys.set_int_max_str_digits(0)
+    standard_streams()
+    for name in ("processes", "program", "zygote"):
+        sys.modules.pop(name, None)
+    gc.collect()
+    gc.freeze()
+    conn = _socket.socket(fileno=SOCKET_FD)
+    receive(conn)  # sent when the supervisor has become the parent, whose death then ends this process
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    conn.send(b"Z")
+    return conn
+
+
+_job = serve(start())
+run(*_job)
