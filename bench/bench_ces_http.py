@@ -1,0 +1,249 @@
+"""What HTTP costs: the same requests on the embedded engine and through a service node, interleaved in one run.
+
+    python bench/bench_ces_http.py [--source PROBLEMS.parquet] [--rounds 3] [--slots 2] [--batch 32] [--json]
+
+Work set: with --source (a CodeContests table), the first 12 problems with at least 5 correct solutions and 40 tests:
+5 correct and all incorrect solutions each, their first 40 tests. Without it, programs made here of the same sizes.
+Beside throughput: the forms the wire could have, a 20 MB input, and how fast work stops when its client is gone.
+"""
+
+import argparse
+import base64
+import hashlib
+import json
+import os
+import socket
+import statistics
+import struct
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+
+from dmc_optim.ces import Executor, Limits, Request, Result, TestCase, connect
+from dmc_optim.ces.service.wire import decode_line, decode_result, encode_request, encode_result
+from schemas.enums import Status
+
+PROBLEMS, CORRECT, TESTS = 12, 5, 40
+
+
+def problems_of(source: Path) -> Iterator[tuple[list[bytes], list[TestCase]]]:
+    import pyarrow.parquet
+
+    taken = 0
+    for row in pyarrow.parquet.read_table(source).to_pylist():
+        tests = [
+            TestCase(f"t{number}", given.encode(), expected.encode())
+            for number, (given, expected) in enumerate(
+                pair
+                for category in ("public_tests", "private_tests", "generated_tests")
+                for pair in zip(row[category]["input"], row[category]["output"], strict=True)
+            )
+        ]
+        correct = row["solutions"]["solution"]
+        if len(correct) >= CORRECT and len(tests) >= TESTS:
+            programs = [*correct[:CORRECT], *row["incorrect_solutions"]["solution"]]
+            yield [program.encode() for program in programs], tests[:TESTS]
+            taken += 1
+        if taken == PROBLEMS:
+            return
+
+
+def problems_made_here() -> Iterator[tuple[list[bytes], list[TestCase]]]:
+    """Sums over a few hundred numbers, some of the programs off by one."""
+    for problem in range(PROBLEMS):
+        tests = []
+        for number in range(TESTS):
+            values = [(problem * 7919 + number * 104729 + i * 31) % 1000 for i in range(20 * (number + 1))]
+            text = f"{len(values)}\n{' '.join(map(str, values))}\n"
+            tests.append(TestCase(f"t{number}", text.encode(), f"{sum(values)}\n".encode()))
+        right = b"n = int(input())\nvalues = list(map(int, input().split()))\nprint(sum(values))\n"
+        wrong = right.replace(b"sum(values)", b"sum(values[1:])")
+        yield [right, right + b"#", right + b"##", wrong, wrong + b"#", wrong + b"##"], tests
+
+
+def requests_of(problems: list[tuple[list[bytes], list[TestCase]]], batch: int) -> list[Request]:
+    return [
+        Request(program, tuple(tests[start : start + batch]))
+        for programs, tests in problems
+        for program in programs
+        for start in range(0, len(tests), batch)
+    ]
+
+
+@contextmanager
+def service(slots: int) -> Iterator[str]:
+    """A node in a process of its own; its URL."""
+    script = "from dmc_optim.cli.ces_serve import serve; serve()"
+    command = [sys.executable, "-c", script, "--port", "0", "--json", "--slots", str(slots)]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    assert process.stdout is not None
+    url = json.loads(process.stdout.readline())["url"]
+    try:
+        while httpx2.get(f"{url}/readyz").status_code != 200:
+            time.sleep(0.05)
+        yield url
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def throughput(executor: Executor, requests: list[Request]) -> tuple[float, list[list[Status]]]:
+    """Executions a second, and the statuses by request."""
+    list(executor.execute_many(requests[:8]))  # warm: interpreters, connections, caches
+    started = time.perf_counter()
+    answers = dict(executor.execute_many(requests))
+    elapsed = time.perf_counter() - started
+    return sum(map(len, answers.values())) / elapsed, [[r.status for r in answers[i]] for i in range(len(requests))]
+
+
+def compare(requests: list[Request], slots: int, rounds: int) -> dict[str, Any]:
+    embedded, http, statuses, disagreements = [], [], Counter[str](), 0
+    for _ in range(rounds):
+        with closing(connect("embedded", slots=slots)) as engine:
+            rate, direct = throughput(engine, requests)
+        embedded.append(rate)
+        with service(slots) as url, closing(connect(url)) as client:
+            rate, remote = throughput(client, requests)
+        http.append(rate)
+        statuses.update(status.value for answer in remote for status in answer)
+        disagreements += sum(a != b for x, y in zip(direct, remote, strict=True) for a, b in zip(x, y, strict=True))
+    return {
+        "executions": sum(len(request.tests) for request in requests),
+        "requests": len(requests),
+        "embedded_per_s": embedded,
+        "http_per_s": http,
+        "ratio": statistics.median(h / e for h, e in zip(http, embedded, strict=True)),
+        "disagreements": disagreements,
+        "statuses": dict(statuses),
+    }
+
+
+def wire_forms() -> dict[str, float]:
+    """Microseconds to write and read one result, in the form we use and in a binary frame; and a 1 MB output in each."""
+    result = Result(
+        "t17", Status.SUCCESS, duration_s=0.00123, cpu_s=0.00123, wall_s=0.0031, queue_s=0.004, peak_memory_bytes=9_629_696,
+        node="node-3", epoch=2, tier="full-v1", interpreter="cpython 3.11.7; numpy 2.4.6", engine="dmc-optim 0.1.0",
+    )  # fmt: skip
+    output = os.urandom(1 << 20)
+    fields = struct.Struct("<IB4dQ")
+
+    def frame() -> None:
+        texts = [result.test_id, result.node, result.tier, result.interpreter, result.engine]
+        head = fields.pack(3, 1, 0.00123, 0.00123, 0.0031, 0.004, 9_629_696)
+        data = head + b"".join(struct.pack("<H", len(t)) + t.encode() for t in texts)
+        offset = fields.size
+        values = fields.unpack_from(data)
+        read = []
+        for _ in texts:
+            (length,) = struct.unpack_from("<H", data, offset)
+            read.append(data[offset + 2 : offset + 2 + length].decode())
+            offset += 2 + length
+        Result(read[0], Status.SUCCESS, *values[2:4], node=read[1], tier=read[2], interpreter=read[3], engine=read[4])
+
+    def lines() -> None:
+        decode_result(decode_line(encode_result(3, result)))
+
+    def base64_output() -> None:
+        base64.b64decode(json.loads(json.dumps(base64.b64encode(output).decode())))
+
+    return {
+        "json_line_us": timed(lines, 3000),
+        "binary_frame_us": timed(frame, 3000),
+        "output_1mib_base64_us": timed(base64_output, 20),
+        "output_1mib_raw_us": timed(lambda: bytes(memoryview(output)), 20),
+    }
+
+
+def timed(action: Callable[[], object], count: int) -> float:
+    """Median microseconds of a call, of five series."""
+    series = []
+    for _ in range(5):
+        started = time.perf_counter()
+        for _ in range(count):
+            action()
+        series.append((time.perf_counter() - started) / count * 1e6)
+    return statistics.median(series)
+
+
+def large_input(url: str) -> dict[str, float]:
+    """Seconds of one execution with a 20 B and with a 20 MB input, uploaded before; and what crossed the wire."""
+    program = b"import sys\nprint(len(sys.stdin.buffer.read()))\n"
+    times: dict[str, list[float]] = {"small": [], "large": []}
+    inputs = {"small": b"x" * 20, "large": os.urandom(20_000_000).replace(b"\n", b"x")}
+    with closing(connect(url)) as client:
+        for turn in range(8):
+            for name, data in inputs.items():
+                test = TestCase(name, data, str(len(data)).encode())
+                started = time.perf_counter()
+                (result,) = client.execute(Request(program + b"#" * turn, (test,)))
+                assert result.status is Status.SUCCESS, result
+                times[name].append(time.perf_counter() - started)
+    metrics = httpx2.get(f"{url}/metrics").text
+    uploaded = next(float(x.split()[1]) for x in metrics.splitlines() if x.startswith("ces_blob_uploaded_bytes_total"))
+    bodies = next(float(x.split()[1]) for x in metrics.splitlines() if x.startswith("ces_body_bytes_total"))
+    return {
+        "first_large_s": times["large"][0],
+        "small_s": statistics.median(times["small"][1:]),
+        "large_s": statistics.median(times["large"][1:]),
+        "uploaded_bytes": uploaded,
+        "body_bytes": bodies,
+        "programs": 8,
+    }
+
+
+def stop_after_leaving(url: str) -> list[float]:
+    """Seconds from the moment a client is gone until no slot works for it."""
+    body = encode_request(Request(b"while True: pass\n", (TestCase("a", b""),), Limits(time_s=60.0)))
+    head = f"POST /v1/execute HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    port = int(url.rsplit(":", 1)[1])
+    waits = []
+    for _ in range(5):
+        raw = socket.create_connection(("127.0.0.1", port))
+        raw.sendall(head.encode() + body)
+        while "ces_in_flight 1.0" not in httpx2.get(f"{url}/metrics").text:
+            time.sleep(0.01)
+        raw.close()
+        started = time.perf_counter()
+        while "ces_in_flight 0.0" not in httpx2.get(f"{url}/metrics").text:
+            time.sleep(0.01)
+        waits.append(time.perf_counter() - started)
+    return waits
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--source", type=Path, help="CodeContests table; without it, programs made here")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--slots", type=int, default=2)
+    parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    problems = list(problems_of(options.source) if options.source else problems_made_here())
+    figures: dict[str, Any] = {
+        "throughput": compare(requests_of(problems, options.batch), options.slots, options.rounds)
+    }
+    figures["wire"] = wire_forms()
+    with service(options.slots) as url:
+        figures["large_input"] = large_input(url)
+        figures["stop_after_leaving_s"] = stop_after_leaving(url)
+    figures["work_set_sha256"] = hashlib.sha256(repr(problems).encode()).hexdigest()[:16]
+    if options.json:
+        print(json.dumps(figures, indent=1))
+        return
+    for name, part in figures.items():
+        print(name)
+        for key, value in part.items() if isinstance(part, dict) else [("", part)]:
+            if isinstance(value, list):
+                value = "  ".join(f"{number:.4g}" for number in value)
+            print(f"  {key:24} {value if not isinstance(value, float) else format(value, '.4g')}")
+
+
+if __name__ == "__main__":
+    main()
