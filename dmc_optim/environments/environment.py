@@ -85,10 +85,15 @@ class Grid:
 
     Args:
         environments: E environments, in the order of the rows of the result.
+
+    Raises:
+        InvalidInputError: no environment at all.
     """
 
     def __init__(self, environments: Iterable[Environment]) -> None:
         self.environments: Sequence[Environment] = tuple(environments)
+        if not self.environments:
+            raise InvalidInputError("a grid needs at least one environment")
         self._pairs: dict[tuple[Pre, Intra], int] = {}
         self._sides: dict[tuple[bool, float | None], int] = {}
         pair, side, kind, p = [], [], [], []
@@ -128,7 +133,7 @@ class Grid:
         timeouts = [outcomes.timeouts(pre, intra) for pre, intra in self._pairs]
 
         def spread(rows: list[Any], index: NDArray[np.int64]) -> Any:
-            return np.array(rows).reshape(-1, len(outcomes.rollouts))[index]
+            return np.array(rows).reshape(len(rows), len(outcomes.rollouts))[index]
 
         c_cor = spread([outcomes.correct(added, cap) for added, cap in self._sides], self._side)
         c_strict = c_cor & spread([t.clean for t in timeouts], self._pair)

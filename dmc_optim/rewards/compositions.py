@@ -112,8 +112,14 @@ class Multitask:
         """Reward shared by all rollouts of the group-th group: correctness when even, optimization when odd."""
         return multitask(TASKS[group % 2], self.map)
 
-    def __call__(self, signals: Signals, group: int) -> Any:
-        """Reward of rollouts of the group-th group."""
+    def __call__(self, signals: Signals, group: int | None = None) -> Any:
+        """Reward of rollouts of the group-th group.
+
+        Raises:
+            InvalidInputError: no group is given, so no task is known.
+        """
+        if group is None:
+            raise InvalidInputError("a multitask reward needs the number of the group, which decides its task")
         return self.task(group)(signals)
 
 

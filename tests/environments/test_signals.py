@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dmc_optim.environments import Grid, Problem, Rollout, Rollouts, Signals, build, compose, configurations, parse
 from dmc_optim.environments.operators import AbsoluteFilter, AbsoluteLimit, QarRanking, QpRanking, RankedLimit
+from dmc_optim.errors import InvalidInputError
 from dmc_optim.ranking import References, rank
 from tests.environments import oracle
 from tests.environments.strategies import exact_problem, exact_rollout, families, rollouts, worlds
@@ -193,6 +194,13 @@ def test_neutral_outcome_without_references():
     for name in ("qar(p=0.1)", "qp(p=0.1)", "rel_timeout(p=50,rho=0)", "abs_filter(a=2,limit=0.5,rho=0)"):
         got = parse(name).evaluate(problem, Rollout(["success"], [], ["timeout"], [10]))
         assert (got.c_strict, got.g, got.q, got.qar, got.qp) == (True, True, 0, None, None), name
+
+
+def test_no_rollout_gives_empty_signals_and_no_environment_is_refused():
+    nobody = Rollouts.from_references(Problem(1, 1, [5], References.empty(1)))
+    assert Grid(configurations()).evaluate(Problem(1, 1, [5], References.empty(1)), nobody).q.shape == (1582, 0)
+    with pytest.raises(InvalidInputError, match="at least one environment"):
+        Grid([])
 
 
 def test_operators_compose_freely():

@@ -108,6 +108,11 @@ def test_multitask_alternates_whole_groups():
     assert [str(mixture.task(g)) for g in (0, 1)] == ["correctness_only/binary", "optimization_only/linear"]
 
 
+def test_multitask_without_a_group_has_no_task():
+    with pytest.raises(InvalidInputError, match="number of the group"):
+        parse("multitask/binary")(Signals(1, 1, 1, 0))
+
+
 @pytest.mark.parametrize("reward", [*all_rewards(), parse("multitask/bucketed")], ids=str)
 def test_names_round_trip_and_rewards_pickle(reward):
     assert parse(str(reward)) == reward == pickle.loads(pickle.dumps(reward))
