@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -25,7 +26,7 @@ PAPER_PROBLEMS: dict[str, int] = {
 
 @dataclass(frozen=True)
 class FunnelRow:
-    """One stage. state: done, partial (begun, not finished) or missing; counts are None until it is done."""
+    """One stage. state: done, running, partial (begun, stopped) or missing; counts are None until it is done."""
 
     stage: str
     state: str
@@ -47,6 +48,7 @@ def funnel(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[Funnel
     ).fetchone()
     done = layout.completed()
     begun = {path.rsplit("/", 1)[1].rsplit("-", 1)[0] for path in layout.glob("work/*")}
+    under_way = "running" if is_running(layout) else "partial"
     result = []
     for stage in Stage:
         own = [row for row in rows if row[0] == stage]
@@ -56,10 +58,20 @@ def funnel(connection: duckdb.DuckDBPyConnection, layout: Layout) -> list[Funnel
         if stage is Stage.INGEST and malformed and malformed[0] and n_in is not None:
             n_in, dropped = n_in + int(malformed[0]), {Reason.MALFORMED_ROW.value: int(malformed[0]), **dropped}
         record = done.get(stage)
-        state = "done" if record else "partial" if stage in begun else "missing"
+        state = "done" if record else under_way if stage in begun else "missing"
         seconds = record.get("seconds") if record else None
         result.append(FunnelRow(stage.value, state, n_in, n_out, dropped, PAPER_PROBLEMS.get(stage), seconds))
     return result
+
+
+def is_running(layout: Layout) -> bool:
+    """Whether a build holds the lock of a local directory; only looks, so it never stands in a build's way."""
+    try:
+        inode = (Path(layout.root) / ".lock").stat().st_ino
+        held = Path("/proc/locks").read_text(encoding="ascii")
+    except OSError:
+        return False
+    return any(f":{inode} " in line for line in held.splitlines() if "FLOCK" in line)
 
 
 def funnel_text(rows: Sequence[FunnelRow]) -> str:

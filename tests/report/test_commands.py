@@ -1,9 +1,11 @@
 """status, why, audit, diff and report as a person runs them, good and bad input."""
 
+import fcntl
 import json
 import shutil
 from pathlib import Path
 
+import fsspec
 import pyarrow.parquet as pq
 import pytest
 
@@ -169,6 +171,27 @@ def test_status_of_a_build_under_way(run: Run, copy: Path) -> None:
     outcome = run("status", copy)
     assert "2 stages to go, next: split" in outcome.out
     assert "same `dmc-optim build` command" in outcome.out
+
+
+def test_status_says_whether_a_build_runs(run: Run, copy: Path) -> None:
+    (copy / "stages" / "datasets.json").unlink()
+    (copy / "work" / "datasets-0123456789abcdef").mkdir(parents=True)
+    with (copy / ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert " running " in run("status", copy).out
+    assert " partial " in run("status", copy).out
+
+
+def test_a_build_on_another_file_system_reads_the_same(small: Path, run: Run) -> None:
+    memory = fsspec.filesystem("memory")
+    memory.put(str(small), "/elsewhere", recursive=True)
+    try:
+        assert run("status", "memory://elsewhere").out.count(" done ") == 12
+        assert run("audit", "memory://elsewhere", "--sql", "SELECT count(*) AS n FROM problems", "--json").out == (
+            run("audit", small, "--sql", "SELECT count(*) AS n FROM problems", "--json").out
+        )
+    finally:
+        memory.rm("/elsewhere", recursive=True)
 
 
 # why
