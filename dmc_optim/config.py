@@ -69,7 +69,10 @@ class ExecutionConfig:
 
 @dataclass(frozen=True)
 class SynthesisConfig:
-    """Both generation campaigns (paper B.4, Tables 11 and 12)."""
+    """Both generation campaigns (paper B.4, Tables 11 and 12).
+
+    adaptive_attempts: further attempts for a problem whose tests fall short after the first ones (ours; 0 is off).
+    """
 
     attempts: int = 10
     calls_per_method: int = 5
@@ -77,6 +80,23 @@ class SynthesisConfig:
     min_agreeing: int = 2
     max_input_bytes: int = 64 << 20
     generator_time_limit_s: float = 10.0
+    adaptive_attempts: int = 0
+
+
+@dataclass(frozen=True)
+class GenerationConfig:
+    """How a live model is asked. The paper samples at temperature 1 without top-p (Section 4).
+
+    concurrency and timeout_s (of one answer) and the prices (US dollars a million tokens) decide no answer.
+    """
+
+    temperature: float = 1.0
+    top_p: float = 1.0
+    max_tokens: int = 4096
+    concurrency: int = 64
+    timeout_s: float = 600.0
+    price_prompt_usd: float = 0.0
+    price_completion_usd: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -137,6 +157,7 @@ class BuildConfig:
     dedup: DedupConfig = field(default_factory=DedupConfig)
     execution: ExecutionConfig = field(default_factory=ExecutionConfig)
     synthesis: SynthesisConfig = field(default_factory=SynthesisConfig)
+    generation: GenerationConfig = field(default_factory=GenerationConfig)
     filter_correctness: FilterConfig = CORRECTNESS_FILTER
     filter_optimization: FilterConfig = OPTIMIZATION_FILTER
     filterability: FilterabilityConfig = field(default_factory=FilterabilityConfig)
@@ -218,6 +239,12 @@ def _validate(config: BuildConfig, path: str) -> None:
     check(config.shards >= 0, "shards", "must not be negative")
     for key in ("attempts", "calls_per_method", "verification_pool", "min_agreeing", "max_input_bytes"):
         check(getattr(config.synthesis, key) > 0, f"synthesis.{key}", "must be positive")
+    check(config.synthesis.adaptive_attempts >= 0, "synthesis.adaptive_attempts", "must not be negative")
+    for key in ("top_p", "max_tokens", "concurrency", "timeout_s"):
+        check(getattr(config.generation, key) > 0, f"generation.{key}", "must be positive")
+    for key in ("temperature", "price_prompt_usd", "price_completion_usd"):
+        check(getattr(config.generation, key) >= 0, f"generation.{key}", "must not be negative")
+    check(config.generation.top_p <= 1, "generation.top_p", "is a share, at most 1")
     for name in ("filter_correctness", "filter_optimization"):
         for f in fields(FilterConfig):
             value = getattr(getattr(config, name), f.name)

@@ -89,7 +89,9 @@ def _outside(checked: CheckedRequest, stage: Stage) -> str:
     if stage in (Stage.SYNTHESIZE_CORRECTNESS, Stage.SYNTHESIZE_OPTIMIZATION):
         if isinstance(checked.generator, RecordedSpec):
             return RecordedCompletions.load(checked.generator.path).digest
-        return str(checked.generator)
+        generation = checked.request.config.generation
+        asked = [generation.temperature, generation.top_p, generation.max_tokens] if checked.generator else []
+        return digest([str(checked.generator), *asked])
     return ""
 
 
@@ -120,9 +122,12 @@ def _run_stage(
     started = time.monotonic()
     spec = STAGES[stage]
     progress.current().start(stage, checked.shards)
-    inputs = _inputs(checked, context, say)
     threads = request.engine.connect().parallelism if spec.executes else 2
-    run(WIRING[stage](context, inputs), stage, request.runner, threads, request.beam_options)
+
+    def run_now(transform: Any) -> None:
+        run(transform, stage, request.runner, threads, request.beam_options)
+
+    run_now(WIRING[stage](context, _inputs(checked, context, say, run_now)))
     files = stage_files(layout, stage)
     counts = _counts(layout, stage)
     record = {
@@ -142,7 +147,8 @@ def _run_stage(
     return record
 
 
-def _inputs(checked: CheckedRequest, context: Any, say: Callable[[str], None]) -> Any:
+def _inputs(checked: CheckedRequest, context: Any, say: Callable[[str], None], run_now: Callable[[Any], None]) -> Any:
+    """What the stage gets from outside; a live model is asked here."""
     from pipeline.completions import completions_for, verdicts_for
     from pipeline.wiring import StageInputs
 
@@ -154,7 +160,7 @@ def _inputs(checked: CheckedRequest, context: Any, say: Callable[[str], None]) -
             benchmarks=tuple(sorted(checked.benchmarks)), verdicts=verdicts_for(context, checked.judge, say)
         )
     if stage in (Stage.SYNTHESIZE_CORRECTNESS, Stage.SYNTHESIZE_OPTIMIZATION):
-        return StageInputs(completions=completions_for(context, checked.generator, say))
+        return StageInputs(completions=completions_for(context, checked.generator, say, run_now))
     return StageInputs()
 
 

@@ -50,13 +50,17 @@ class AttemptUnit:
 
 @dataclass
 class AttemptOutcome:
-    """What an attempt gave. pairs: (input, output, method). votes: rows of `consensus`."""
+    """What an attempt gave. pairs: (input, output, method). votes: rows of `consensus`.
+
+    durations_s: of each pair, the mean over the solutions that agreed.
+    """
 
     attempt: int
     reason: AttemptReason | None = None
     detail: str = ""
     n_agreeing: int | None = None
     pairs: list[tuple[str, str, str]] = field(default_factory=list)
+    durations_s: list[float] = field(default_factory=list)
     votes: list[dict[str, Any]] = field(default_factory=list)
 
 
@@ -114,6 +118,7 @@ def vote(
         for solution in unit.pool
     ]
     outputs: dict[str, list[bytes]] = {}
+    durations: dict[str, list[float]] = {}
     statuses: dict[str, Status] = {}
     for index, results in executor.execute_many(requests):
         solution = unit.pool[index]
@@ -121,6 +126,7 @@ def vote(
         statuses[solution] = _joint_status(results, len(inputs))
         if statuses[solution] is Status.SUCCESS:
             outputs[solution] = [result.output or b"" for result in results]
+            durations[solution] = [result.duration_s or 0.0 for result in results]
     if not outputs and Status.INFRASTRUCTURE in statuses.values():
         outcome.reason, outcome.detail = AttemptReason.INFRASTRUCTURE, "no solution's runs came back"
     else:
@@ -128,6 +134,8 @@ def vote(
         outcome.reason, outcome.n_agreeing = found.reason, found.size
         if found.reason is None:
             _accept(outcome, unit, executor, requests, found.agreed, inputs, outputs, execution.infrastructure_retries)
+            columns = zip(*(durations[solution] for solution in found.agreed), strict=True)
+            outcome.durations_s = [sum(column) / len(column) for column in columns]
     agreed = set(found.agreed) if outcome.n_agreeing is not None else set()
     for solution in unit.pool:
         digest = outputs_digest(outputs[solution], execution.comparator) if solution in outputs else None
@@ -229,9 +237,28 @@ def _plain(unit: AttemptUnit, outcome: AttemptOutcome) -> dict[str, Any]:
         },
         "detail": outcome.detail,
         "pairs": outcome.pairs,
+        "durations_s": outcome.durations_s if outcome.pairs else [],
         "votes": outcome.votes,
         "usage": unit.recorded.usage,
     }
+
+
+class RunAttempts(beam.PTransform):
+    """Every attempt that has no part yet, to its part."""
+
+    def __init__(self, context: StageContext, recorded: RecordedCompletions | None) -> None:
+        self._context, self._recorded = context, recorded
+
+    def expand(self, root: beam.Pipeline) -> beam.PCollection:
+        """→ shard of every attempt."""
+        context = self._context
+        return (
+            root
+            | Shards(context)  # (shard, None)
+            | "PlanAttempts" >> beam.FlatMap(_plan, context, self._recorded)  # AttemptUnit
+            | "SpreadAttempts" >> beam.Reshuffle()  # AttemptUnit
+            | "RunAttempts" >> beam.ParDo(RunAttempt(context))  # shard
+        )
 
 
 class Synthesize(beam.PTransform):
@@ -245,10 +272,7 @@ class Synthesize(beam.PTransform):
         context = self._context
         return (
             root
-            | Shards(context)  # (shard, None)
-            | "PlanAttempts" >> beam.FlatMap(_plan, context, self._recorded)  # AttemptUnit
-            | "SpreadAttempts" >> beam.Reshuffle()  # AttemptUnit
-            | "RunAttempts" >> beam.ParDo(RunAttempt(context))  # shard
+            | "Attempts" >> RunAttempts(context, self._recorded)  # shard
             | "EveryShard" >> ForEveryShard(context)  # (shard, [str])
             | "Decide" >> beam.ParDo(DecideShard(context, decide))  # (key, count)
             | "Attrition" >> WriteAttrition(context)  # None
@@ -259,7 +283,7 @@ def _plan(
     element: tuple[int, None], context: StageContext, recorded: RecordedCompletions | None
 ) -> Iterator[AttemptUnit]:
     """Units of a shard; a problem whose stored attempts answer the same question is not asked again."""
-    shard = element[0]
+    shard, settings = element[0], context.config.synthesis
     if recorded is None:
         return
     names = {
@@ -274,7 +298,7 @@ def _plan(
                 pid, shard, CAMPAIGNS[context.stage], own, tuple(verification_pool(context, pid, own.attempt, verified))
             )
             for own in recorded.attempts(pid, names[pid], CAMPAIGNS[context.stage])
-            if own.attempt < context.config.synthesis.attempts
+            if own.attempt < settings.attempts + settings.adaptive_attempts
         ]
         questions = {u.recorded.attempt: (u.recorded.completion, u.pool) for u in units}
         if stored_attempts(context, pid, questions) is None:

@@ -68,10 +68,9 @@ def record(**options: Any) -> None:
     extra, engine = _object(options["extra"], "--extra"), _object(options["engine_args"], "--engine-args")
     if engine and not isinstance(spec, VllmSpec):
         raise ConfigError("--engine-args: only with --generator vllm:MODEL")
-    backend_options = {"options": engine} if isinstance(spec, VllmSpec) else {"timeout_s": options["timeout_s"]}
     report = run_campaign(
         prompts,
-        make_backend(spec, options["revision"], **backend_options),
+        make_backend(spec, options["revision"], timeout_s=options["timeout_s"], engine_args=engine),
         out,
         k=1,
         concurrency=options["concurrency"],

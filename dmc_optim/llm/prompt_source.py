@@ -36,10 +36,11 @@ def prompts_of_build(layout: Layout, campaign: Campaign, attempts: int | None = 
     config = manifest["config"]
     wanted = config["synthesis"]["attempts"] if attempts is None else attempts
     for shard in range(manifest["shards"]):
-        yield from _prompts_of_shard(layout, shard, campaign, config["seed"], wanted)
+        yield from prompts_of_shard(layout, shard, campaign, config["seed"], wanted)
 
 
-def _prompts_of_shard(layout: Layout, shard: int, campaign: Campaign, seed: int, attempts: int) -> Iterator[Prompt]:
+def prompts_of_shard(layout: Layout, shard: int, campaign: Campaign, seed: int, attempts: int) -> Iterator[Prompt]:
+    """Prompts of one shard: the statement and one seeded verified solution an attempt (paper B.4)."""
     order = [stage.value for stage in Stage]
     until = tuple(order[: order.index(POOL_OF[campaign]) + 1])
     dropped = {

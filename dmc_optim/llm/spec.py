@@ -60,13 +60,16 @@ def parse_generator_spec(text: str) -> GeneratorSpec:
     return OpenAISpec(tuple(base_url(address.strip()) for address in addresses.split(",")), model)
 
 
-def make_backend(spec: GeneratorSpec, revision: str = "", **options: Any) -> Backend:
-    """The backend of a specification, not yet opened. options: of OpenAIBackend or InProcessBackend.
+def make_backend(
+    spec: GeneratorSpec, revision: str = "", *, timeout_s: float = 600.0, engine_args: dict[str, Any] | None = None
+) -> Backend:
+    """The backend of a specification, not yet opened.
 
-    Raises SourceError for a recorded file that cannot be used.
+    timeout_s bounds one answer of a server; engine_args are further arguments of `vllm.LLM`. Raises SourceError for
+    a recorded file that cannot be used.
     """
     if isinstance(spec, RecordedSpec):
         return ReplayBackend(RecordedCompletions.load(spec.path), revision)
     if isinstance(spec, VllmSpec):
-        return InProcessBackend(spec.model, revision, **options)
-    return OpenAIBackend(spec.urls, spec.model, revision, **options)
+        return InProcessBackend(spec.model, revision, options=engine_args)
+    return OpenAIBackend(spec.urls, spec.model, revision, timeout_s=timeout_s)
