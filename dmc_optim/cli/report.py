@@ -55,6 +55,10 @@ def _print(directory: str) -> None:
     from dmc_optim.report.text import text_table
 
     for section in build_statistics(directory).sections:
-        rows = [(m.label, m.ours_text.rjust(12), m.paper_text.rjust(12)) for m in section.measures]
-        names = [f"{section.title} ({section.source})", "        ours", "       paper"]
-        click.echo(text_table(names, rows) + (f"\n{section.note}" if section.note else "") + "\n")
+        title = f"{section.title} ({section.source})"
+        if section.listed:
+            rows = [(m.label, m.ours_text.rjust(12), m.paper_text.rjust(12)) for m in section.measures]
+            click.echo(text_table([title, "        ours", "       paper"], rows))
+        else:
+            click.echo(title + "\n" + "\n".join(text_table(own.names, own.rows) for own in section.listings))
+        click.echo(f"{section.note}\n" if section.note else "")

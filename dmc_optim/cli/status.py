@@ -40,19 +40,17 @@ def status(directory: str, as_json: bool) -> None:
 def _headline(directory: str, manifest: dict[str, Any], missing: list[str]) -> str:
     state = "complete" if not missing else f"{len(missing)} stages to go, next: {missing[0]}"
     parts = [f"{directory}: {state}"]
-    for label, key in (("source", "source"), ("digest", "build_digest"), ("created", "created")):
-        if manifest.get(key):
-            parts.append(f"{label} {_plain(manifest[key])}")
+    source = manifest.get("source")
+    facts = {
+        "source": source.get("url") if isinstance(source, dict) else source,
+        "digest": manifest.get("build_digest"),
+        "created": manifest.get("created"),
+    }
+    parts += [f"{label} {value}" for label, value in facts.items() if value]
     limits = {key: value for key, value in (manifest.get("limits") or {}).items() if value is not None}
     if limits:
         parts.append("under limits " + ", ".join(f"{key}={value}" for key, value in sorted(limits.items())))
     return "; ".join(parts)
-
-
-def _plain(value: Any) -> str:
-    if isinstance(value, dict):
-        return ", ".join(f"{key} {_plain(item)}" for key, item in value.items())
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
 def _places(layout: Any) -> dict[str, str]:

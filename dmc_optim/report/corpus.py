@@ -37,7 +37,7 @@ def _funnel(connection: Connection) -> Section:
     ).fetchall()
     measures = []
     for stage in Stage:
-        if stage in totals:
+        if stage in totals and stage in PAPER_PROBLEMS:
             measures.append(Measure(stage.value, f"after {stage}", totals[stage], PAPER_PROBLEMS.get(stage)))
         for _, reason, number in sorted((row for row in drops if row[0] == stage), key=lambda row: (-row[2], row[1])):
             measures.append(Measure(f"{stage}_{reason}", f"  dropped: {reason}", number, _PAPER_DROPS.get(reason)))

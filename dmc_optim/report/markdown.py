@@ -32,7 +32,8 @@ def _section(section: Section, level: int) -> str:
     parts = [f"{'#' * level} {section.title} ({section.source})"]
     if section.note:
         parts.append(section.note)
-    parts.append(markdown_table(["", "ours", "paper"], rows))
+    if section.listed:
+        parts.append(markdown_table(["", "ours", "paper"], rows))
     for listing in section.listings:
         parts += [f"{listing.title}:", markdown_table(listing.names, listing.rows)]
     return "\n\n".join(parts)

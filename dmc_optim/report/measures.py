@@ -64,7 +64,10 @@ class Chart:
 
 @dataclass(frozen=True)
 class Section:
-    """One table or figure of the paper on our data. source: which one. note: what to know before comparing."""
+    """One table or figure of the paper on our data. source: which one. note: what to know before comparing.
+
+    listed: the measures are printed one by one; False where a listing shows them all (they stay in the JSON).
+    """
 
     key: str
     title: str
@@ -73,6 +76,7 @@ class Section:
     listings: Sequence[Listing] = ()
     charts: Sequence[Chart] = ()
     note: str = ""
+    listed: bool = True
 
 
 @dataclass(frozen=True)

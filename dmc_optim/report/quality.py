@@ -135,7 +135,7 @@ def _pass_rates(correct: dict[str, Floats], augmented: list[dict[str, Any]]) -> 
         "Table 14, 18; Figures 15, 16",
         measures,
         [listing] if listing.rows else [],
-        [_sorted_chart("Correct pass rate by problem, sorted", correct)],
+        [_sorted_chart("Correct pass rate by problem, sorted", correct, "raw")],
         "Raw outcomes: the filters exist because a raw generated suite fails correct solutions for bad reasons too.",
     )
 
@@ -174,8 +174,8 @@ def _percent(value: float | None) -> str | None:
     return None if value is None else f"{100 * value:.2f}%"
 
 
-def _sorted_chart(title: str, values: dict[str, Floats]) -> Chart:
-    order = np.argsort(-np.nan_to_num(values["before"]), kind="stable")
+def _sorted_chart(title: str, values: dict[str, Floats], by: str = "before") -> Chart:
+    order = np.argsort(-np.nan_to_num(values[by]), kind="stable")
     curves = [
         Curve(words, list(range(1, len(order) + 1)), [float(v) for v in np.nan_to_num(values[suite][order])])
         for suite, words in _SHORT.items()
@@ -238,4 +238,16 @@ def _status_mix(connection: Connection) -> Section:
         "solutions that the original tests catch are not run on generated ones, and the others only until their first "
         "outcome other than success, unless the build ran its controls exhaustively."
     )
-    return Section("status_mix", "Execution-status mixes", "Figures 19, 20", measures, note=note)
+    columns = [(label, suite) for label in ("correct", "incorrect") for suite in ("raw", "timeout", "final")]
+    known = {measure.key: measure.ours_text for measure in measures}
+    listing = Listing(
+        "Share of solutions",
+        ["pattern", *(f"{label}, {_SHORT[suite]}" for label, suite in columns)],
+        [
+            [words, *(known[f"{label}_{suite}_{pattern}"] for label, suite in columns)]
+            for pattern, words in _PATTERNS.items()
+        ],
+    )
+    return Section(
+        "status_mix", "Execution-status mixes", "Figures 19, 20", measures, [listing], note=note, listed=False
+    )
