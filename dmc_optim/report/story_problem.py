@@ -90,18 +90,19 @@ def _work(connection: Connection, stage: Stage, problem_id: str) -> Iterator[str
 
 def _attempts(connection: Connection, problem_id: str, campaign: str) -> Iterator[str]:
     rows = connection.execute(
-        "SELECT attempt, accepted, reason, n_agreeing FROM generator_attempts WHERE problem_id = ? AND campaign = ? "
-        "ORDER BY attempt",
-        [problem_id, campaign],
+        "SELECT a.attempt, a.accepted, a.reason, a.n_agreeing, e.detail FROM generator_attempts a "
+        "LEFT JOIN exclusions e ON e.entity = 'attempt' AND e.stage = ? AND e.problem_id = a.problem_id AND e.entity_id = a.attempt::VARCHAR "
+        "WHERE a.problem_id = ? AND a.campaign = ? ORDER BY a.attempt",
+        [f"synthesize_{campaign}", problem_id, campaign],
     ).fetchall()
     if not rows:
         yield "no generator attempt"
         return
     yield f"{sum(row[1] for row in rows)} of {len(rows)} attempts accepted"
-    for attempt, accepted, reason, agreeing in rows:
+    for attempt, accepted, reason, agreeing, detail in rows:
         if not accepted:
             votes = "" if agreeing is None else f"; largest agreeing group {agreeing}"
-            yield f"attempt {attempt} rejected, {reason}: {explain(reason)}{votes}"
+            yield f"attempt {attempt} rejected, {reason}: {explain(reason, detail=detail)}{votes}"
 
 
 def _rates(connection: Connection, problem_id: str, campaign: str) -> Iterator[str]:
