@@ -12,7 +12,7 @@ from scipy.stats import spearmanr
 from dmc_optim.environments import Environment, parse
 from dmc_optim.errors import InvalidInputError, SourceError
 from dmc_optim.rewards import parse as parse_reward
-from dmc_optim.simulator.diagnostics import NAMES
+from dmc_optim.simulator.curves import NAMES
 from dmc_optim.simulator.sweep import Configuration, Sweep
 
 LABELS = {

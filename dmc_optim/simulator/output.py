@@ -11,7 +11,7 @@ import numpy as np
 
 from dmc_optim.environments.table38 import KEEPERS
 from dmc_optim.errors import ArtifactError
-from dmc_optim.simulator.diagnostics import NAMES
+from dmc_optim.simulator.curves import NAMES
 from dmc_optim.simulator.families import POINTS, dissect, look
 from dmc_optim.simulator.online import LABELS, Correlation, OnlineRun
 from dmc_optim.simulator.sweep import Sweep

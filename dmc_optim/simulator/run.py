@@ -10,7 +10,7 @@ from dmc_optim.environments.table38 import GRID, KEEPERS
 from dmc_optim.errors import ArtifactError
 from dmc_optim.progress import Progress
 from dmc_optim.simulator.bands import BandConfig
-from dmc_optim.simulator.diagnostics import NAMES
+from dmc_optim.simulator.curves import NAMES
 from dmc_optim.simulator.online import LABELS, Correlation, OnlineRun, correlate, read_runs
 from dmc_optim.simulator.output import page, rows, settings, write_parquet
 from dmc_optim.simulator.pool import Calibration, load_pool

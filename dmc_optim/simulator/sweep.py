@@ -20,7 +20,7 @@ from dmc_optim.rewards import Multitask, Reward
 from dmc_optim.rewards import parse as parse_reward
 from dmc_optim.rewards.compositions import TASKS
 from dmc_optim.simulator.bands import BandConfig, draw, quality_quantiles
-from dmc_optim.simulator.diagnostics import DiagnosticsTable, diagnose
+from dmc_optim.simulator.curves import DiagnosticsTable, diagnose
 from dmc_optim.simulator.pool import Calibration, PoolProblem, PoolSummary, SimulationPool
 
 Floats = NDArray[np.float64]

@@ -15,7 +15,7 @@ from dmc_optim.cli.simulate import simulate
 from dmc_optim.environments import configurations
 from dmc_optim.errors import ArtifactError, DmcOptimError, SourceError
 from dmc_optim.simulator import diagnostics
-from dmc_optim.simulator.diagnostics import NAMES
+from dmc_optim.simulator.curves import NAMES
 from dmc_optim.simulator.families import dissect
 from tests.simulator.synthetic_build import SyntheticBuild
 
