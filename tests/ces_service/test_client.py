@@ -368,7 +368,8 @@ def test_cut_links_double_nothing(serve_stand_in: Serve) -> None:
     url, executor = serve_stand_in(grace_s=20.0)
     link = ChaoticLink(url, cuts=25, most_bytes=3000, seed=7)
     suites = [suite(12, f"r{i}x", wrong=[i % 12]) for i in range(12)]
-    with closing(Client(link.url, policy=QUICK, wait_s=20.0)) as client:
+    policy = RetryPolicy(attempts=30, base_s=0.01, cap_s=0.05)  # more than there are cuts
+    with closing(Client(link.url, policy=policy, wait_s=20.0)) as client:
         seen = dict(client.execute_many(Request(program(sleep=0.005), tests) for tests in suites))
     link.close()
     for index, tests in enumerate(suites):

@@ -206,7 +206,9 @@ class Client:
                             prefer = endpoint  # it works: a stream that breaks now is resumed where it ran
                             troubles.progress()
                             stopped = request.stop.ends_after(result.status)
-                            yield replace(result, retries=result.retries + troubles.total)
+                            if troubles.total:
+                                result = replace(result, retries=result.retries + troubles.total)
+                            yield result
                     return
             except NoEndpointError:
                 break

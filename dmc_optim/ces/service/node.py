@@ -79,7 +79,13 @@ class Node:
         self._ledger = Ledger(settings.ledger_entries, settings.ledger_bytes, settings.ledger_ttl_s, clock)
         self.metrics = Metrics(clock)
         self._dispatcher = Dispatcher(
-            executor, self.blobs, self._receive, clock, settings.node, settings.memory_per_run_bytes
+            executor,
+            self.blobs,
+            self._receive,
+            clock,
+            settings.node,
+            settings.memory_per_run_bytes,
+            settings.linger_s,
         )
         self._serials = count()
         self._body_bytes: dict[Job, int] = {}

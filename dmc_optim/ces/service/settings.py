@@ -55,7 +55,7 @@ class ServiceSettings:
     ledger_bytes: int = 256 * MIB
     ledger_ttl_s: float = 900.0
     grace_s: float = 0.5
-    linger_s: float = 0.02
+    linger_s: float = 0.05
     heartbeat_s: float = 5.0
     stall_s: float = 60.0
     drain_s: float = 120.0

@@ -50,8 +50,7 @@ async def read_parts(request: Request, limit: int, stall_s: float, what: str, ac
 class ResultStream(Response):
     """The lines of a job from position `start` on, sent as they come; leaving it may cancel the job.
 
-    Lines that come within the linger time travel together: one write a result costs both sides more than the
-    results do. A beat is sent when there is nothing else, so the client can tell a slow program from a dead node.
+    A beat is sent when there is nothing else, so the client can tell a slow program from a dead node.
     """
 
     media_type = CONTENT_TYPE
@@ -101,9 +100,6 @@ class ResultStream(Response):
                     await self._event.wait()
             except TimeoutError:
                 await self._send(send, BEAT_LINE)
-                continue
-            if not self._job.settled and not self._gone:
-                await asyncio.sleep(settings.linger_s)
 
     async def _send(self, send: Send, body: bytes, last: bool = False) -> None:
         async with asyncio.timeout(self._node.settings.stall_s):
