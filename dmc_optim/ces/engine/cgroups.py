@@ -24,13 +24,14 @@ class SlotCgroup(Protocol):
     def join(self, pid: int) -> None:
         """Put a process (and all it will fork) into the cgroup."""
 
-    def watch(self, zygote: int, template: int) -> None:
-        """Which processes are no part of a run."""
+    def watch(self, idle: frozenset[int]) -> None:
+        """Which processes are no part of a run; the zygote is always among them."""
 
     def limit_memory(self, limit: int) -> None:
         """Memory of all processes together, on top of what they use now."""
 
-    def limit_processes(self, limit: int) -> None: ...
+    def limit_processes(self, limit: int) -> None:
+        """Processes and threads."""
 
     def begin(self) -> None:
         """A run begins: what the counters say from now on is its own."""
@@ -96,7 +97,7 @@ class _Cgroup:
         self._files = _Files()
         self._oom_seen = self._cpu_seen = self._base = self._limit = 0
 
-    def watch(self, zygote: int, template: int) -> None:
+    def watch(self, idle: frozenset[int]) -> None:
         """Of no interest: counters are read before and after a run."""
 
     def limit_memory(self, limit: int) -> None:

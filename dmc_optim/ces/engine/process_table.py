@@ -21,17 +21,17 @@ class ProcessTable:
     poll_s: float | None = POLL_S
 
     def __init__(self) -> None:
-        self._zygote = self._template = 0
+        self._idle = frozenset[int]()
         self._limit = 1 << 62
         self._peak = 0
         self._breach = False
 
     def join(self, pid: int) -> None:
-        """Nothing to join."""
+        """Nothing to join: what descends from this process is the slot."""
 
-    def watch(self, zygote: int, template: int) -> None:
-        """Whose descendants count, and which of them is no part of a run."""
-        self._zygote, self._template = zygote, template
+    def watch(self, idle: frozenset[int]) -> None:
+        """Which processes are no part of a run."""
+        self._idle = idle
 
     def limit_memory(self, limit: int) -> None:
         """Resident bytes of all processes of a run together."""
@@ -74,11 +74,11 @@ class ProcessTable:
         return total
 
     def processes(self) -> list[int]:
-        """The zygote and everything below it."""
-        return [self._zygote, *descendants(self._zygote)] if self._zygote else []
+        """Everything below this process."""
+        return descendants(os.getpid())
 
     def remove(self) -> None:
         """Nothing to remove."""
 
     def _of_run(self) -> list[int]:
-        return [pid for pid in self.processes() if pid not in (self._zygote, self._template)]
+        return [pid for pid in self.processes() if pid not in self._idle]

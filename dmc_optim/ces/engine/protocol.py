@@ -32,9 +32,8 @@ class Ready:
 
 @dataclass(frozen=True)
 class OpenProgram:
-    """The program of the tests that follow; its code is the message's descriptor."""
+    """A program and what its tests have in common. tests_ahead: how many runs of it may come in all."""
 
-    serial: int
     limits: Limits
     comparator: str
     stop: StopRule
@@ -53,9 +52,13 @@ class Text:
 
 @dataclass(frozen=True)
 class Work:
-    """Tests to run in order: (position in the request, input, expected or None)."""
+    """Tests to run in order: (position in the request, input, expected or None).
+
+    opened: a new program, whose code is the message's first descriptor; None goes on with the last one.
+    """
 
     serial: int
+    opened: OpenProgram | None
     tests: tuple[tuple[int, Text, Text | None], ...]
 
 

@@ -22,7 +22,10 @@ from dmc_optim.ces.engine.procfs import threads_of
 from dmc_optim.ces.engine.verdict import Outcome
 from dmc_optim.ces.types import MIB, Clock, Limits
 
-_COMPILE = struct.Struct("=cIqqqq")
+RUN, EMPTY_RUN, ONLY, EMPTY_ONLY = b"R", b"B", b"O", b"E"  # kinds of runs; the empty ones measure the baseline
+
+_PROGRAM = struct.Struct("=cIqqqq")
+_COMPILED = struct.Struct("=cq")
 _REPLY = struct.Struct("=cqqqqqqqqqB")
 _CREDENTIALS = struct.Struct("iII")
 _START_S = 20.0
@@ -55,6 +58,23 @@ class Run:
     left_processes: int = 0
 
 
+@dataclass(frozen=True)
+class Compiled:
+    """What became of a program: why it cannot run, or which modules are imported for it and what that cost."""
+
+    preloaded: str
+    cpu_ns: int
+    failure: Outcome | None = None
+
+
+@dataclass(frozen=True)
+class Once:
+    """A program compiled and run in one go; no run where it did not compile."""
+
+    compiled: Compiled
+    run: Run | None
+
+
 class Sandbox:
     """Start with `Sandbox(...)`; after Lost only `close` may be called.
 
@@ -76,7 +96,9 @@ class Sandbox:
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         # the write end stays open here, so that a dead sandbox is no end of file on the pipe
         self._stderr, self._stderr_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-        self._pidfd = self._template = self._template_pid = -1
+        self._pidfd = self._template = -1
+        self._template_pid = 0
+        self._idle = frozenset[int]()  # processes that are no part of what is supervised
         self._stderr_text = bytearray()
         self._poll = select.poll()
         os.set_blocking(self._stderr_write, True)
@@ -102,72 +124,102 @@ class Sandbox:
         """Whether a compiled program waits for runs."""
         return self._template >= 0
 
-    def compile(self, code_fd: int, limits: Limits, expected_runs: int) -> tuple[Outcome | None, str]:
-        """Compile a program in a fresh template. Returns (None, names of preloaded modules) or the failure."""
-        self.end_program()
-        self._cgroup.limit_processes(limits.processes + _KEPT_PROCESSES)
-        self._cgroup.limit_memory(limits.memory_bytes)
-        self._await_template()
-        self._cgroup.begin()
-        message = _COMPILE.pack(
-            b"C",
-            expected_runs,
-            max(limits.output_bytes + 1, _FILE_BYTES),
-            int(limits.time_s * max(limits.wall_factor, 1.0)) + 5,
-            (_ADDRESS_FACTOR if self._cgroup.poll_s is None else _POLLED_ADDRESS_FACTOR) * limits.memory_bytes,
-            self._process_limit(limits),
-        )
-        self._send(message, [code_fd])
+    def compile(self, code_fd: int, limits: Limits, expected_runs: int) -> Compiled:
+        """Compile a program in a fresh template, ready for `run`. Raises Lost, Cancelled."""
+        self._send_program(b"C", [code_fd], limits, expected_runs)
         reply, killed_for = self._supervise(limits, self._kill_template)
-        killed = self._cgroup.oom_kills()
-        if reply[:1] == b"K" and not killed_for:
-            self._cgroup.limit_memory(limits.memory_bytes)
-            return None, reply[1:].decode()
-        self.end_program()
-        failure = Outcome(oom_kills=killed, killed_for=killed_for, output_limit=limits.output_bytes)
-        if reply[:1] == b"S":
-            return replace(failure, compile_error=reply[1:].decode("utf-8", "replace")), ""
-        if reply[:1] == b"X" and not killed and not killed_for:
-            status = struct.unpack("=q", reply[1:9])[0]
-            if os.WIFSIGNALED(status) and os.WTERMSIG(status) != signal.SIGKILL:
-                return replace(failure, compile_error=f"the compiler crashed: signal {os.WTERMSIG(status)}"), ""
-            raise Lost("the template ended")
-        return failure, ""
+        compiled = self._compiled(reply, killed_for, limits)
+        self._leave_out(self._template_pid)
+        return compiled
 
-    def _process_limit(self, limits: Limits) -> int:
-        """The rlimit on processes where no cgroup limits them: it counts everything its uid has on this host."""
-        if self._cgroup.poll_s is None:
-            return -1
-        if self.isolation.namespaces:
-            return limits.processes + _KEPT_PROCESSES
-        return limits.processes + threads_of(INNER_UID if os.geteuid() == 0 else os.geteuid())
+    def run_once(self, code_fd: int, stdin_fd: int, stdout_fd: int, limits: Limits, kind: bytes = ONLY) -> Once:
+        """Compile a program and run it on its only input, in one process. Raises Lost, Cancelled."""
+        self._drain_stderr(limits.stderr_bytes)
+        self._stderr_text.clear()
+        self._send_program(kind, [code_fd, stdin_fd, stdout_fd], limits, 1)
+        reply, killed_for = self._supervise(limits, self._kill_template)
+        compiled = self._compiled(reply, killed_for, limits)
+        if compiled.failure is not None:
+            return Once(compiled, None)
+        self._cgroup.begin()
+        started = time.monotonic_ns()
+        reply, killed_for = self._supervise(limits, self._kill_template)
+        self._forget_template()
+        return Once(compiled, self._finished(reply, killed_for, started, stdout_fd, limits, compiled.cpu_ns))
 
-    def run(self, stdin_fd: int, stdout_fd: int, limits: Limits, kind: bytes = b"R") -> Run:
+    def run(self, stdin_fd: int, stdout_fd: int, limits: Limits, kind: bytes = RUN) -> Run:
         """Run the compiled program once. Raises Lost, Cancelled."""
-        cgroup = self._cgroup
         self._drain_stderr(limits.stderr_bytes)
         self._stderr_text.clear()
         if self._control.fileno() in self._poll_now():
             raise Lost("the template ended between runs")
-        cgroup.begin()
+        self._cgroup.begin()
         started = time.monotonic_ns()
         self._send(kind, [stdin_fd, stdout_fd])
         reply, killed_for = self._supervise(limits, self._kill_run)
         if reply[:1] != b"D" or killed_for:  # a late kill could hit the next run, so the template goes too
             self.end_program()
-        killed = cgroup.oom_kills()
         if reply[:1] != b"D":
-            if not killed:
+            if not self._cgroup.oom_kills():
                 raise Lost("the template ended during a run")
-            reply = _REPLY.pack(b"D", signal.SIGKILL, time.monotonic_ns(), 0, 0, 0, 0, 0, 0, 0, 0)
+            return self._finished(reply, "memory limit", started, stdout_fd, limits, 0, killed=1)
+        return self._finished(reply, killed_for, started, stdout_fd, limits, 0)
+
+    def _send_program(self, kind: bytes, fds: list[int], limits: Limits, expected_runs: int) -> None:
+        self.end_program()
+        self._cgroup.limit_processes(limits.processes + _KEPT_PROCESSES)
+        self._cgroup.limit_memory(limits.memory_bytes)
+        self._await_template()
+        self._leave_out(0)
+        self._cgroup.begin()
+        factor = _ADDRESS_FACTOR if self._cgroup.poll_s is None else _POLLED_ADDRESS_FACTOR
+        message = _PROGRAM.pack(
+            kind,
+            expected_runs,
+            max(limits.output_bytes + 1, _FILE_BYTES),
+            int(limits.time_s * max(limits.wall_factor, 1.0)) + 5,
+            factor * limits.memory_bytes,
+            self._process_limit(limits),
+        )
+        self._send(message, fds)
+
+    def _leave_out(self, template: int) -> None:
+        """The zygote, and a template whose program is compiled, are no part of what is measured and limited."""
+        self._idle = frozenset({self.pid, template})
+        self._cgroup.watch(self._idle)
+
+    def _compiled(self, reply: bytes, killed_for: str, limits: Limits) -> Compiled:
+        """What the template said of its program. Raises Lost when it ended without saying."""
+        kind = reply[:1]
+        killed = self._cgroup.oom_kills()
+        if kind == b"K" and not killed_for:
+            self._cgroup.limit_memory(limits.memory_bytes)
+            return Compiled(reply[_COMPILED.size :].decode(), _COMPILED.unpack_from(reply)[1])
+        self.end_program()
+        failure = Outcome(oom_kills=killed, killed_for=killed_for, output_limit=limits.output_bytes)
+        if kind == b"S":
+            failure = replace(failure, compile_error=reply[1:].decode("utf-8", "replace"))
+        elif kind == b"X" and not killed and not killed_for:
+            status = _REPLY.unpack(reply)[1]
+            if not os.WIFSIGNALED(status) or os.WTERMSIG(status) == signal.SIGKILL:
+                raise Lost("the template ended")
+            failure = replace(failure, compile_error=f"the compiler crashed: signal {os.WTERMSIG(status)}")
+        return Compiled("", 0, failure)
+
+    def _finished(
+        self, reply: bytes, killed_for: str, started_ns: int, stdout_fd: int, limits: Limits, before_ns: int, killed: int = 0
+    ) -> Run:
+        """Facts of a run from its reply. before_ns: CPU time its process had used before the program began."""
+        if len(reply) != _REPLY.size:
+            raise Lost("the sandbox gave an unknown answer")
         _, status, ended, user, system, rss, voluntary, involuntary, waited, left, flag = _REPLY.unpack(reply)
-        tree, cpu = 0 if cgroup.poll_s else cgroup.cpu_ns(), user + system
+        tree, cpu = 0 if self._cgroup.poll_s else self._cgroup.cpu_ns(), max(user + system - before_ns, 0)
         if tree > 1.2 * cpu + 20_000_000:  # children that nobody waited for are in no rusage
             cpu = tree
         self._drain_stderr(limits.stderr_bytes)
         outcome = Outcome(
             exit_status=status,
-            oom_kills=killed,
+            oom_kills=killed or self._cgroup.oom_kills(),
             killed_for=killed_for,
             output_bytes=os.fstat(stdout_fd).st_size,
             output_limit=limits.output_bytes,
@@ -176,11 +228,19 @@ class Sandbox:
         )
         return Run(
             outcome=outcome,
-            timing=Timing(cpu / 1e9, max(ended - started, 0) / 1e9, waited / 1e9),
-            peak_memory_bytes=max(cgroup.memory_peak(), rss),
+            timing=Timing(cpu / 1e9, max(ended - started_ns, 0) / 1e9, waited / 1e9),
+            peak_memory_bytes=max(self._cgroup.memory_peak(), rss),
             context_switches=voluntary + involuntary,
             left_processes=left,
         )
+
+    def _process_limit(self, limits: Limits) -> int:
+        """The rlimit on processes where no cgroup limits them: it counts everything its uid has on this host."""
+        if self._cgroup.poll_s is None:
+            return -1
+        if self.isolation.namespaces:
+            return limits.processes + _KEPT_PROCESSES
+        return limits.processes + threads_of(INNER_UID if os.geteuid() == 0 else os.geteuid())
 
     def close(self) -> None:
         """Kill everything inside and reap the zygote."""
@@ -214,7 +274,6 @@ class Sandbox:
                     _CREDENTIALS.unpack(packed)[0] for _, kind, packed in ancillary if kind == socket.SCM_CREDENTIALS
                 )
                 self._template_pid = pid
-                self._cgroup.watch(self.pid, pid)
                 try:
                     self._template = os.pidfd_open(pid)
                 except ProcessLookupError:
@@ -224,8 +283,11 @@ class Sandbox:
         """End the compiled program and whatever it still runs; the zygote prepares the next template."""
         if self._template >= 0:
             self._kill_template()
-            os.close(self._template)
-            self._template = -1
+            self._forget_template()
+
+    def _forget_template(self) -> None:
+        os.close(self._template)
+        self._template = -1
 
     def _kill_template(self) -> None:
         try:
@@ -282,7 +344,7 @@ class Sandbox:
         """Seconds that the running program was ready but another process had the core; no part of its wall limit."""
         waited = 0
         for pid in self._cgroup.processes():
-            if pid not in (self.pid, self._template_pid):
+            if pid not in self._idle:
                 with suppress(OSError, ValueError, IndexError):
                     waited += int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
         return waited / 1e9

@@ -146,10 +146,9 @@ class Slot:
             size = len(positions)
             self._serial = job.serial
             try:
-                if not opened:
-                    self._open(job)
-                    opened = True
-                if not self._chunk(job, positions):
+                goes_on = self._chunk(job, positions, opening=not opened)
+                opened = True
+                if not goes_on:
                     return
             except (Closed, OSError):
                 opened = False
@@ -157,32 +156,29 @@ class Slot:
                     return
                 self._recover(job, positions)
 
-    def _open(self, job: Job) -> None:
-        assert self._channel is not None
+    def _opening(self, job: Job) -> OpenProgram:
         request = job.request
-        message = OpenProgram(
-            job.serial,
-            request.limits,
-            request.comparator,
-            request.stop,
-            request.repetitions,
-            request.return_output,
-            len(request.tests) * max(request.repetitions, 1),
+        return OpenProgram(
+            limits=request.limits,
+            comparator=request.comparator,
+            stop=request.stop,
+            repetitions=request.repetitions,
+            return_output=request.return_output,
+            tests_ahead=len(request.tests) * max(request.repetitions, 1),
         )
-        code = blobs.sealed(request.code)
-        try:
-            self._channel.send(message, [code])
-        finally:
-            os.close(code)
 
-    def _chunk(self, job: Job, positions: list[int]) -> bool:
+    def _chunk(self, job: Job, positions: list[int], opening: bool) -> bool:
         """Send tests, deliver results until they are done. False when the job has ended."""
         channel = self._channel
         assert channel is not None
         fds: list[int] = []
         try:
             tests = tuple(self._packed(job, position, fds) for position in positions)
-            channel.send(Work(job.serial, tests), fds)
+            code = [blobs.sealed(job.request.code)] if opening else []
+            try:
+                channel.send(Work(job.serial, self._opening(job) if opening else None, tests), code + fds)
+            finally:
+                close_all(code)
         finally:
             close_all(fds)
         if job.cancelled:  # the cancel may have come before this slot was known to work on it

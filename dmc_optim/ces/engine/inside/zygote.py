@@ -1,11 +1,12 @@
 """Inside the sandbox: the process that waits for programs. It knows no test and no expected output.
 
     zygote (pid 1)  forks a template, waits for its end, kills and cleans up what is left, forks the next
-    template        compiles one solution (no user code runs), then forks one process for every test
+    template        compiles one solution (no user code runs), then forks one process for every test,
+                    or becomes the run itself when there is only one test
     run             drops its privileges, takes stdin and stdout from the supervisor, runs the solution
 
-The template does not read requests for runs: the forked run waits for its own, so that it is ready when the
-test comes. Everything a run can reach is memory of its own; the only shared page holds one flag, "the uncaught
+Each waits for its own message: a template for its program, a run for its test. So both are forked ahead and
+ready when the message comes. Everything a run can reach is memory of its own; the only shared page holds one flag, "the uncaught
 exception was a MemoryError", with which a solution can only make one failure look like another.
 
 Standard library only, as little of it as possible: what is imported here is copied at every fork.
@@ -36,14 +37,15 @@ import time
 from processes import empty_directory, kill_all, kill_now
 from program import CODE_PATH, main_module, run
 
-COMPILE = struct.Struct("=cIqqqq")  # b"C", runs expected, bytes of a file, cpu s, bytes of address space, processes
-REPLY = struct.Struct("=cqqqqqqqqqB")
+COMPILE = struct.Struct("=cIqqqq")  # kind, runs expected, bytes of a file, cpu s, bytes of address space, processes
+REPLY = struct.Struct("=cqqqqqqqqqB")  # kind, exit status, end, user, system, rss, switches (2), wait, left, flag
+COMPILED = struct.Struct("=cq")  # b"K", CPU nanoseconds of this process so far; then the names of preloaded modules
 SOCKET_FD = 3
 GUARD_MARK = struct.pack("=I", 0x7A7A7A7A)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER = 1, 4, 22, 36
 _CAPABILITY_VERSION_3 = 0x20080522
 _NUMBERS = ("pid_namespace", "uid", "gid")
-_GONE = 77  # exit status of a template whose supervisor hung up
+_GONE = 77  # exit status of a process whose supervisor hung up, or whose set-up failed
 
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w., \t]*)", re.M)
 _NEVER_PRELOAD = {"__main__", "antigravity", "this", "idlelib", "turtle", "tkinter", "turtledemo", "lib2to3", "test"}
@@ -60,13 +62,11 @@ def serve(conn):
         pid = os.fork()
         if pid == 0:
             return template(conn, flag)
-        _, status = os.waitpid(pid, 0)
-        if os.WIFEXITED(status) and os.WEXITSTATUS(status) == _GONE:
-            os._exit(0)
-        kill_all(_setup["pid_namespace"])
+        reply = reap(pid, flag, b"X")
         clean_scratch()
+        flag[0] = 0
         try:
-            conn.send(b"X" + struct.pack("=q", status))
+            conn.send(reply)
         except OSError:
             os._exit(0)
 
@@ -84,8 +84,8 @@ def template(conn, flag):
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGUSR1, lambda *_: kill_now(_setup["pid_namespace"]))
     conn.send(b"P")  # the kernel adds this process's id as the supervisor sees it
-    header, code_fd = receive(conn)
-    _, expected_runs, *limits = COMPILE.unpack(header)
+    header, code_fd, *files = receive(conn)
+    kind, expected_runs, *limits = COMPILE.unpack(header)
     os.lseek(code_fd, 0, os.SEEK_SET)  # the same descriptor comes again when a sandbox is replaced
     with open(code_fd, "rb") as file:
         source = file.read()
@@ -96,12 +96,14 @@ def template(conn, flag):
     except BaseException as error:
         conn.send(b"S" + f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:400])
         select.poll().poll()  # until the supervisor ends this process
-    preloaded = preload(source)
+    preloaded = ",".join(preload(source)).encode()
     namespace = main_module().__dict__
     empty = compile("", CODE_PATH, "exec")
     gc.collect()
     gc.freeze()
-    conn.send(b"K" + ",".join(preloaded).encode())
+    if kind in (b"O", b"E"):
+        return (code if kind == b"O" else empty), *become_only_run(conn, files, preloaded, namespace, flag)
+    conn.send(COMPILED.pack(b"K", time.process_time_ns()) + preloaded)
     ready = select.poll()
     ready.register(conn, select.POLLIN)
     run_number = 0
@@ -111,11 +113,14 @@ def template(conn, flag):
         run_number += 1
         flag[0] = 0
         fcntl.fcntl(2, fcntl.F_SETFL, os.O_WRONLY)
-        parent = os.getpid()
+        protected = os.getpid()
         pid = os.fork()
         if pid == 0:
-            return (code if become_run(conn, parent) == b"R" else empty), namespace, flag
-        reply = reap(pid, flag)
+            drop_privileges(protected)
+            kind, *files = receive(conn)
+            take_files(files)
+            return (code if kind == b"R" else empty), namespace, flag
+        reply = reap(pid, flag, b"D")
         if ready.poll(0):
             os._exit(_GONE)  # the run ended before it took its message: its set-up failed, which is no verdict
         clean_scratch()
@@ -123,6 +128,16 @@ def template(conn, flag):
             conn.send(reply)
         except OSError:
             os._exit(_GONE)
+
+
+def become_only_run(conn, files, preloaded, namespace, flag):
+    """The template of a single test turns into its run; the zygote will reap it."""
+    fcntl.fcntl(2, fcntl.F_SETFL, os.O_WRONLY)
+    drop_privileges(1)
+    _libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    conn.send(COMPILED.pack(b"K", time.process_time_ns()) + preloaded)
+    take_files(files)
+    return namespace, flag
 
 
 def receive(conn):
@@ -188,8 +203,8 @@ def preload(source):
     return done
 
 
-def become_run(conn, parent):
-    """Drop privileges, wait for this run's message, put its files at 0 and 1. Returns the kind of run."""
+def drop_privileges(protected):
+    """Everything a run gives up before it may see a test. protected: a pid that it must not be able to signal."""
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     os.setsid()
     try:
@@ -205,13 +220,16 @@ def become_run(conn, parent):
     else:
         _libc.capset(struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24))
     if _setup["guard"]:
-        install_guard(parent if _setup["pid_namespace"] else os.getpid())
+        install_guard(protected if _setup["pid_namespace"] else os.getpid())
     _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
-    kind, stdin, stdout = receive(conn)
+
+
+def take_files(files):
+    """Put a run's own stdin and stdout at 0 and 1, close everything else."""
+    stdin, stdout = files
     os.dup2(stdin, 0)
     os.dup2(stdout, 1)
     os.closerange(3, 4096)
-    return kind
 
 
 def install_guard(pid):
@@ -223,8 +241,8 @@ def install_guard(pid):
         os._exit(_GONE)
 
 
-def reap(pid, flag):
-    """Wait for a run, kill what it left, and say what the whole tree used."""
+def reap(pid, flag, kind):
+    """Wait for a run, kill what it left. Returns the message that says how it ended and what its tree used."""
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     ended = time.monotonic_ns()
     waited = runqueue_wait(pid)
@@ -232,7 +250,7 @@ def reap(pid, flag):
     left = kill_all(_setup["pid_namespace"])
     usages = [usage, *left]
     return REPLY.pack(
-        b"D",
+        kind,
         status,
         ended,
         sum(round(u.ru_utime * 1e9) for u in usages),

@@ -1,0 +1,176 @@
+"""The sandbox of one slot over time: started when needed, recycled, replaced when it breaks; its empty-run baseline."""
+
+import os
+import shutil
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from dmc_optim.ces.comparators import Comparator
+from dmc_optim.ces.engine import blobs
+from dmc_optim.ces.engine.cgroups import CgroupV1, CgroupV2, SlotCgroup
+from dmc_optim.ces.engine.clocks import Baseline, Timing
+from dmc_optim.ces.engine.launch import Isolation, make_scratch
+from dmc_optim.ces.engine.process_table import ProcessTable
+from dmc_optim.ces.engine.protocol import Configure, OpenProgram
+from dmc_optim.ces.engine.sandbox import EMPTY_ONLY, EMPTY_RUN, Compiled, Lost, Run, Sandbox
+from dmc_optim.ces.engine.steal import StealMeter
+from dmc_optim.ces.engine.verdict import Outcome
+from dmc_optim.ces.types import Limits
+
+_FIRST_EMPTY_RUNS = 15
+_EMPTY_RUNS = 5
+_RECYCLE_RUNS = 20_000
+
+
+@dataclass
+class Program:
+    """The program at hand. failure: why it does not compile, once that is known."""
+
+    opened: OpenProgram
+    code_fd: int
+    compare: Comparator
+    failure: Outcome | None = None
+    baseline: Baseline = field(default_factory=Baseline)
+
+    @property
+    def once(self) -> bool:
+        """Whether it will run only once, so that compiling and running share a process."""
+        return self.opened.tests_ahead == 1
+
+
+@contextmanager
+def _files(stdin_fd: int) -> Iterator[tuple[int, int]]:
+    """stdin and a fresh stdout; both closed at the end."""
+    stdout_fd = os.memfd_create("stdout", os.MFD_CLOEXEC)
+    try:
+        yield stdin_fd, stdout_fd
+    finally:
+        os.close(stdin_fd)
+        os.close(stdout_fd)
+
+
+class Runner:
+    """Runs programs in the slot's sandbox.
+
+    watch: see Sandbox. Raises Lost when the sandbox broke (call `drop`, then try again), Cancelled from `watch`.
+    """
+
+    def __init__(self, configure: Configure, watch: tuple[int, Callable[[], None]]) -> None:
+        self._configure = configure
+        self._watch = watch
+        self._cgroup = _accounting(configure)
+        self._scratch = "" if configure.tier.namespaces else make_scratch()
+        self._steal = StealMeter(configure.core)
+        self._sandbox: Sandbox | None = None
+        self._tmp_bytes = Limits().tmp_bytes
+        self._runs = 0
+        self._baselines: dict[tuple[bool, str], Baseline] = {}
+
+    def prepare(self) -> Baseline:
+        """Start the sandbox and measure empty runs."""
+        code = blobs.sealed(b"")
+        try:
+            for once in (False, True):
+                self._baselines[once, ""] = self._empty_runs(code, once, _FIRST_EMPTY_RUNS, Limits())
+        finally:
+            os.close(code)
+        self.end_program()
+        return self._baselines[False, ""]
+
+    def run(self, program: Program, stdin_fd: int, stdout_fd: int) -> Run | None:
+        """One run of a program; None, and program.failure says why, when it does not compile."""
+        if program.failure is not None:
+            return None
+        limits = program.opened.limits
+        sandbox = self._started(limits)
+        self._runs += 1
+        if program.once:
+            self._steal.before()
+            done = sandbox.run_once(program.code_fd, stdin_fd, stdout_fd, limits)
+            if done.run is not None:
+                self._note(program, done.compiled)
+                return self._with_steal(done.run)
+            program.failure = done.compiled.failure
+            return None
+        if not sandbox.has_program:
+            compiled = sandbox.compile(program.code_fd, limits, program.opened.tests_ahead)
+            self._note(program, compiled)
+            if program.failure is not None:
+                return None
+        self._steal.before()
+        return self._with_steal(sandbox.run(stdin_fd, stdout_fd, limits))
+
+    def end_program(self) -> None:
+        """The program at hand will not run again."""
+        if self._sandbox is not None:
+            self._sandbox.end_program()
+
+    def drop(self) -> None:
+        """Take the sandbox down; the next run starts another."""
+        if self._sandbox is not None:
+            self._sandbox.close()
+            self._sandbox = None
+
+    def close(self) -> None:
+        """Take everything down."""
+        self.drop()
+        self._cgroup.remove()
+        if self._scratch:
+            shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _note(self, program: Program, compiled: Compiled) -> None:
+        """Remember whether the program compiled, and find the baseline of its kind."""
+        program.failure = compiled.failure
+        if compiled.failure is not None:
+            return
+        kind = program.once, compiled.preloaded
+        if kind not in self._baselines:
+            self._baselines[kind] = self._empty_runs(program.code_fd, program.once, _EMPTY_RUNS, program.opened.limits)
+        program.baseline = self._baselines[kind]
+
+    def _empty_runs(self, code_fd: int, once: bool, count: int, limits: Limits) -> Baseline:
+        """Median clocks of runs that execute nothing, with the modules of a program imported."""
+        sandbox = self._started(limits)
+        timings: list[Timing] = []
+        if not once and not sandbox.has_program:
+            sandbox.compile(code_fd, limits, count)
+        for _ in range(count):
+            with _files(blobs.sealed(b"")) as (stdin, stdout):
+                if once:
+                    run = sandbox.run_once(code_fd, stdin, stdout, limits, EMPTY_ONLY).run
+                else:
+                    run = sandbox.run(stdin, stdout, limits, EMPTY_RUN)
+                if run is None:
+                    raise Lost("an empty program does not run")
+                timings.append(run.timing)
+        cpu = statistics.median(timing.cpu_s for timing in timings)
+        return Baseline(cpu, statistics.median(timing.wall_s for timing in timings))
+
+    def _with_steal(self, run: Run) -> Run:
+        return replace(run, timing=replace(run.timing, steal_s=self._steal.after(run.timing.wall_s)))
+
+    def _started(self, limits: Limits) -> Sandbox:
+        """A running sandbox with the scratch size asked for, recycled now and then."""
+        stale = limits.tmp_bytes != self._tmp_bytes or self._runs > _RECYCLE_RUNS
+        if self._sandbox is not None and stale and not self._sandbox.has_program:
+            self.drop()
+        if self._sandbox is None:
+            self._runs = 0
+            self._tmp_bytes = limits.tmp_bytes
+            configure = self._configure
+            isolation = Isolation(
+                configure.tier.namespaces, configure.outer_uids, configure.core, limits.tmp_bytes, self._scratch
+            )
+            self._sandbox = Sandbox(configure.interpreter, isolation, self._cgroup, self._watch)
+        return self._sandbox
+
+
+def _accounting(configure: Configure) -> SlotCgroup:
+    plan = configure.cgroups
+    if plan.version == 1:
+        return CgroupV1(plan.parents, configure.name)
+    if plan.version == 2:
+        return CgroupV2(plan.parents[""], configure.name)
+    return ProcessTable()
