@@ -19,7 +19,7 @@ class InputGenerator:
 
     def large(self):
         # a slow swell: long calm stretches, so that extending from every start costs a lot
-        n = int(3000 * 2.0 ** -random.random())
+        n = int(3500 * 2.5 ** -random.random())
         level, h = 500000, []
         for _ in range(n):
             level += random.randint(-40, 40)

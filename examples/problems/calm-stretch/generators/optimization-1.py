@@ -1,4 +1,3 @@
-import math
 import random
 
 
@@ -7,7 +6,7 @@ class InputGenerator:
         return random.choice(["1 1000000\n1000000\n", "2 0\n0 1\n"])
 
     def large(self):
-        n = round(math.exp(random.uniform(math.log(1500), math.log(3000))))
+        n = random.randint(1100, 3500)
         if random.random() < 0.5:
             h = [random.randint(0, 400) for _ in range(n)]
             k = 400

@@ -6,7 +6,7 @@ class InputGenerator:
         return ""
 
     def large(self):
-        n = 3000
+        n = 3500
         return f"{n} 100\n{' '.join(str(random.randint(0, 99)) for _ in range(n))}\n"
 
     def sample(self):

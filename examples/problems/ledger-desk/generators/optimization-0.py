@@ -1,4 +1,3 @@
-import math
 import random
 
 
@@ -7,8 +6,8 @@ class InputGenerator:
         return random.choice(["1 1\n5\nA 1 1\n", "1 2\n5\nS 1 0\nA 1 1\n"])
 
     def large(self):
-        n = round(math.exp(random.uniform(math.log(2200), math.log(4500))))
-        q = round(math.exp(random.uniform(math.log(2200), math.log(4500))))
+        n = random.randint(1800, 5000)
+        q = random.randint(n // 2, 5000)
         ask = random.choice([0.5, 0.7])
         lines = [f"A 1 {n}"]
         for _ in range(q - 1):

@@ -6,8 +6,8 @@ class InputGenerator:
         return "1 1\n-1000000000\nA 1 1\n"
 
     def large(self):
-        n = random.randint(2500, 4500)
-        q = 2 * random.randint(1300, 2250)
+        n = random.randint(2000, 5000)
+        q = 2 * random.randint(n // 4, 2500)
         b = [random.randint(-99, 99) for _ in range(n)]
         lines = []
         for i in range(q // 2):

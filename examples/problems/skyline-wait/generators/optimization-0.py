@@ -1,4 +1,3 @@
-import math
 import random
 
 
@@ -7,7 +6,7 @@ class InputGenerator:
         return random.choice(["1\n1\n", "2\n1 1000000\n", "2\n9 9\n"])
 
     def large(self):
-        n = round(math.exp(random.uniform(math.log(2000), math.log(3500))))
+        n = random.randint(1100, 3500)
         h = sorted((random.randint(1, 900000) for _ in range(n)), reverse=True)
         # a few disturbances in a falling street
         for _ in range(random.randint(0, 30)):
