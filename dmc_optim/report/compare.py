@@ -87,7 +87,7 @@ def compare(first: Connection, second: Connection) -> Comparison:
         f"CREATE OR REPLACE TEMP TABLE outcome_changes AS SELECT problem_id, solution_id, test_id "
         f"FROM ({outcomes}) a JOIN other_outcomes b USING (problem_id, solution_id, test_id) WHERE a.status <> b.status"
     )
-    return Comparison(settings, [*_changes(first, settings), *_split_changes(first)])
+    return Comparison(settings, [*_changes(first, settings), *_split_changes(first, settings)])
 
 
 def _copy(connection: Connection, name: str, table: pa.Table) -> None:
@@ -110,7 +110,7 @@ def _changes(connection: Connection, settings: list[Setting]) -> Iterable[Change
         WHERE before <> after ORDER BY entity, problem_id, entity_id
         """
     ).fetchall()
-    problems = {row[1] for row in rows if row[0] == "problem"}
+    problems = {row[1] for row in rows if row[0] == "problem" and "absent" not in row[4:6]}
     for entity, problem_id, entity_id, label, before, after, outcomes in rows:
         cause = _cause(entity, before, after, outcomes, settings, problem_id in problems)
         yield Change(entity, problem_id, entity_id, label, before, after, cause)
@@ -125,10 +125,10 @@ _OUTCOMES = {
 
 def _cause(entity: str, before: str, after: str, outcomes: int, settings: list[Setting], problem_changed: bool) -> str:
     """The nearest cause: presence, the problem's own change, a setting, outcomes, or an earlier change."""
+    if entity != "problem" and problem_changed and ("absent" in (before, after) or _fell_with_it(before, after)):
+        return WITH_ITS_PROBLEM
     if "absent" in (before, after):
         return "only in the second build" if before == "absent" else "only in the first build"
-    if entity != "problem" and Reason.PROBLEM_DROPPED in f"{before} {after}" and problem_changed:
-        return WITH_ITS_PROBLEM
     wanted = {key for fate in (before, after) for key in _settings_of(fate)}
     decided = [str(setting) for setting in settings if setting.key in wanted]
     if decided:
@@ -136,6 +136,10 @@ def _cause(entity: str, before: str, after: str, outcomes: int, settings: list[S
     if outcomes:
         return f"{outcomes} executions of it had another outcome"
     return "follows from another change above it" if settings else "follows from other executions of its problem"
+
+
+def _fell_with_it(before: str, after: str) -> bool:
+    return any(fate.endswith(Reason.PROBLEM_DROPPED) for fate in (before, after))
 
 
 def _settings_of(fate: str) -> tuple[str, ...]:
@@ -148,9 +152,11 @@ def _settings_of(fate: str) -> tuple[str, ...]:
     return _OTHER.get(reason, ())
 
 
-def _split_changes(connection: Connection) -> list[Change]:
+def _split_changes(connection: Connection, settings: list[Setting]) -> list[Change]:
+    own = [str(setting) for setting in settings if setting.key == "seed" or setting.key.startswith("split.")]
+    cause = f"setting {', '.join(own)}" if own else "the pool that is split has other problems"
     rows = connection.execute(
         "SELECT problem_id, a.pool || '/' || a.split AS before, b.pool || '/' || b.split AS after "
         "FROM splits a JOIN other_splits b USING (problem_id) WHERE a.pool = b.pool AND a.split <> b.split ORDER BY ALL"
     ).fetchall()
-    return [Change("problem", row[0], row[0], "", row[1], row[2], "the seeded split changed") for row in rows]
+    return [Change("problem", row[0], row[0], "", row[1], row[2], cause) for row in rows]

@@ -91,7 +91,8 @@ def _work(connection: Connection, stage: Stage, problem_id: str) -> Iterator[str
 def _attempts(connection: Connection, problem_id: str, campaign: str) -> Iterator[str]:
     rows = connection.execute(
         "SELECT a.attempt, a.accepted, a.reason, a.n_agreeing, e.detail FROM generator_attempts a "
-        "LEFT JOIN exclusions e ON e.entity = 'attempt' AND e.stage = ? AND e.problem_id = a.problem_id AND e.entity_id = a.attempt::VARCHAR "
+        "LEFT JOIN exclusions e ON e.entity = 'attempt' AND e.stage = ? AND e.problem_id = a.problem_id "
+        "AND e.entity_id = a.attempt::VARCHAR "
         "WHERE a.problem_id = ? AND a.campaign = ? ORDER BY a.attempt",
         [f"synthesize_{campaign}", problem_id, campaign],
     ).fetchall()

@@ -275,7 +275,7 @@ def test_diff_names_settings_outcomes_and_consequences(run: Run, small: Path, tm
     assert causes["problem", "train/2", "train/2"] == "setting filter_correctness.max_false_positive_rate 0.05 → 1.0"
     assert causes["solution", "train/0", build.id("0/c5")] == "1 executions of it had another outcome"
     assert causes["solution", "train/2", build.id("2/c0")] == "its problem's fate changed"
-    assert causes["problem", "train/7", "train/7"] == "the seeded split changed"
+    assert causes["problem", "train/7", "train/7"] == "the pool that is split has other problems"
     text = run("diff", small, tmp_path).out
     assert "because its problem's fate changed" in text
     assert build.id("2/c0") not in text
