@@ -28,6 +28,7 @@ CORE = [
     "prometheus-client>=0.20",
     "sortedcontainers>=2.4",  # importable by solutions, with numpy
 ]
+VLLM = ["vllm==0.26.0"]  # for GPUs; 0.25 to 0.32 can sit beside Beam (0.33 wants pillow 13)
 DEV = [
     "pytest>=8",
     "pytest-timeout>=2.3",
@@ -55,6 +56,6 @@ setup(
     packages=find_packages(include=["schemas*", "dmc_optim*", "transforms*", "pipeline*"]),
     package_data={"dmc_optim": ["**/*.md", "**/*.txt", "**/*.json", "**/*.jinja", "**/*.html"]},
     install_requires=CORE,
-    extras_require={"dev": DEV},
+    extras_require={"vllm": VLLM, "dev": DEV},
     entry_points={"console_scripts": ["dmc-optim=dmc_optim.cli.main:main"]},
 )
