@@ -10,6 +10,11 @@ _ATTRITION_ONLY = ", ".join(f"'{reason}'" for reason in ATTRITION_ONLY)
 
 def conservation_checks() -> Iterator[Check]:
     """Sums, chain of stages, recount of the survivors, and one exclusions row for every drop."""
+    yield from _count_checks()
+    yield from _exclusion_checks()
+
+
+def _count_checks() -> Iterator[Check]:
     yield Check(
         "attrition: total is the sum of the reasons",
         "n_dropped of the total equals the sum over its reasons, and every group has a total",
@@ -42,6 +47,18 @@ def conservation_checks() -> Iterator[Check]:
         """,
     )
     yield Check(
+        "attrition: rows become problems",
+        "rows that survive ingest are the problems, and those it read are they and the malformed ones",
+        f"""
+        SELECT n_in, n_out, (SELECT count(*) FROM problems) AS problems FROM attrition
+        WHERE stage = '{Stage.INGEST}' AND entity = 'row' AND reason = '{Reason.TOTAL}'
+          AND n_out <> (SELECT count(*) FROM problems)
+        """,
+    )
+
+
+def _exclusion_checks() -> Iterator[Check]:
+    yield Check(
         "attrition: every drop is explained",
         "each reason's n_dropped is its number of exclusions rows (contradictory solutions count under both labels)",
         f"""
@@ -62,15 +79,6 @@ def conservation_checks() -> Iterator[Check]:
         SELECT stage, entity, label, reason, n_dropped, exclusions FROM
             ledger FULL JOIN counted USING (stage, entity, label, reason)
         WHERE coalesce(n_dropped, 0) <> coalesce(exclusions, 0)
-        """,
-    )
-    yield Check(
-        "attrition: rows become problems",
-        "rows that survive ingest are the problems, and those it read are they and the malformed ones",
-        f"""
-        SELECT n_in, n_out, (SELECT count(*) FROM problems) AS problems FROM attrition
-        WHERE stage = '{Stage.INGEST}' AND entity = 'row' AND reason = '{Reason.TOTAL}'
-          AND n_out <> (SELECT count(*) FROM problems)
         """,
     )
     yield Check(

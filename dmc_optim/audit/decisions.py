@@ -15,7 +15,7 @@ _EXECUTED = (
 
 
 def stage_checks() -> Iterator[Check]:
-    """Executions, validate and complete."""
+    """Executions, controls, validate and complete."""
     yield Check(
         "executions: campaign of its test",
         "a test is run in the campaign that it belongs to",
@@ -26,6 +26,12 @@ def stage_checks() -> Iterator[Check]:
         "a correct solution that survives a round has a row for every test of that round",
         " UNION ALL ".join(_not_run(stage) for stage in _VERIFYING),
     )
+    yield from _control_checks()
+    yield from _validate_checks()
+    yield from _complete_checks()
+
+
+def _control_checks() -> Iterator[Check]:
     yield Check(
         "controls: both labels",
         "a problem is dropped exactly when it lacks solutions of a label",
@@ -41,6 +47,9 @@ def stage_checks() -> Iterator[Check]:
                  WHEN incorrect > 0 THEN 'incorrect_only' ELSE 'neither' END
         """,
     )
+
+
+def _validate_checks() -> Iterator[Check]:
     yield Check(
         "validate: verified means no failure",
         "a correct solution is excluded exactly when an original test gave a definitive outcome other than success",
@@ -79,6 +88,9 @@ def stage_checks() -> Iterator[Check]:
                  WHEN incorrect = 0 THEN 'no_incorrect_left' END
         """,
     )
+
+
+def _complete_checks() -> Iterator[Check]:
     yield Check(
         "complete: both generated suites",
         "a problem is dropped exactly when no correctness or no optimization test is left",

@@ -126,8 +126,9 @@ def _placed(
     limit_s = stored_config(layout.manifest()).execution.time_limit_s
     delta = [limit_s if results[i].status is Status.TIMEOUT else (results[i].duration_s or np.nan) for i in timed]
     ranking = rank(np.array(delta), references, exclude=exclude)
-    medians = np.nanmedian(references.durations, axis=0) if len(ids) else np.full(len(timed), np.nan)
-    compared = {i: (float(ranking.p[k]), float(medians[k])) for k, i in enumerate(timed)}
+    columns = (references.durations[references.valid[:, k], k] for k in range(len(timed)))
+    medians = [float(np.median(column)) if column.size else None for column in columns]
+    compared = {i: (float(ranking.p[k]), medians[k]) for k, i in enumerate(timed)}
     return Placement(
         problem_id,
         own,
@@ -142,7 +143,7 @@ def _placed(
     )
 
 
-def _test_run(row: tuple[str, str, str, str], result: Result, compared: tuple[float, float] | None) -> TestRun:
+def _test_run(row: tuple[str, str, str, str], result: Result, compared: tuple[float, float | None] | None) -> TestRun:
     p, median = compared or (None, None)
     known = p is not None and not np.isnan(p) and result.status in (Status.SUCCESS, Status.TIMEOUT)
     return TestRun(row[0], row[1], result.status.value, result.duration_s, median, p if known else None, result.detail)

@@ -79,6 +79,21 @@ def _false_positives(
         Measure("raised", "problems whose FP rate rose", int((change > 0).sum()), 0),
         Measure("cleared", "from some false positives to none", int(((fp["before"] > 0) & (fp["raw"] == 0)).sum()), 49),
     ]
+    listings = _fp_listings(augmented, bare)
+    note = "The paper's column is its 300-problem sample of the validated pool, raw outcomes before any filter."
+    return Section(
+        "false_positives",
+        "False positives before and after augmentation",
+        "Tables 14, 15, 17; Figures 15, 17",
+        measures,
+        listings,
+        [_sorted_chart("False-positive rate by problem, sorted", fp)],
+        note,
+    )
+
+
+def _fp_listings(augmented: list[dict[str, Any]], bare: list[dict[str, Any]]) -> list[Listing]:
+    high = sorted((row for row in bare if (row["fp_before"] or 0) > 0.05), key=lambda row: -row["fp_before"])
     listings = [
         Listing("Largest reductions (Table 15)", _NAMES, _largest(augmented, "fp")),
         Listing(
@@ -86,21 +101,11 @@ def _false_positives(
             ["problem", "correct", "incorrect", "FP before"],
             [
                 [row["problem_id"], row["n_correct_in"], row["n_incorrect_in"], _percent(row["fp_before"])]
-                for row in sorted(bare, key=lambda row: -(row["fp_before"] or 0))
-                if (row["fp_before"] or 0) > 0.05
+                for row in high
             ][:LISTED],
         ),
     ]
-    note = "The paper's column is its 300-problem sample of the validated pool, raw outcomes before any filter."
-    return Section(
-        "false_positives",
-        "False positives before and after augmentation",
-        "Tables 14, 15, 17; Figures 15, 17",
-        measures,
-        [listing for listing in listings if listing.rows],
-        [_sorted_chart("False-positive rate by problem, sorted", fp)],
-        note,
-    )
+    return [listing for listing in listings if listing.rows]
 
 
 def _pass_rates(correct: dict[str, Floats], augmented: list[dict[str, Any]]) -> Section:
@@ -194,32 +199,7 @@ _PATTERNS = {
 
 def _status_mix(connection: Connection) -> Section:
     """Share of solutions whose runs on the generated correctness tests show each pattern, averaged over problems."""
-    rows = connection.execute(
-        """
-        WITH removed AS (SELECT problem_id, entity_id AS test_id, reason FROM exclusions
-                         WHERE stage = 'filter_correctness' AND entity = 'test'),
-        runs AS (SELECT e.problem_id, e.solution_id, s.label, e.status, coalesce(r.reason, '') AS reason
-                 FROM executions e JOIN survivors_synthesize_correctness_solutions s USING (problem_id, solution_id)
-                 LEFT JOIN removed r USING (problem_id, test_id) WHERE e.campaign = 'correctness'),
-        suites AS (SELECT 'raw' AS suite, * FROM runs UNION ALL
-                   SELECT 'timeout', * FROM runs WHERE reason <> 'timeout_fraction' UNION ALL
-                   SELECT 'final', * FROM runs WHERE reason = ''),
-        patterns AS (
-            SELECT suite, label, problem_id, solution_id,
-                   CASE WHEN bool_or(status IN ('wrong_answer', 'runtime_exception', 'syntax_error', 'output_limit'))
-                            THEN 'failure'
-                        WHEN bool_or(status = 'out_of_memory') THEN 'timeout_memory'
-                        WHEN bool_or(status = 'timeout') THEN 'timeout'
-                        WHEN bool_or(status = 'infrastructure') THEN 'success_unknown' ELSE 'all_success' END AS pattern
-            FROM suites GROUP BY ALL),
-        counts AS (SELECT suite, label, problem_id, pattern, count(*) AS n FROM patterns GROUP BY ALL),
-        sizes AS (SELECT suite, label, problem_id, sum(n) AS size FROM counts GROUP BY ALL),
-        problems AS (SELECT suite, label, count(*) AS problems FROM sizes GROUP BY ALL)
-        SELECT suite, label, pattern, sum(n / size) / any_value(problems) FROM counts
-        JOIN sizes USING (suite, label, problem_id) JOIN problems USING (suite, label) GROUP BY suite, label, pattern
-        """
-    ).fetchall()
-    found = {(suite, label, pattern): share for suite, label, pattern, share in rows}
+    found = _mix_shares(connection)
     present = {(suite, label) for suite, label, _ in found}
     measures = [
         Measure(
@@ -251,3 +231,33 @@ def _status_mix(connection: Connection) -> Section:
     return Section(
         "status_mix", "Execution-status mixes", "Figures 19, 20", measures, [listing], note=note, listed=False
     )
+
+
+def _mix_shares(connection: Connection) -> dict[tuple[str, str, str], float]:
+    """{(suite, label, pattern): mean share over problems}."""
+    rows = connection.execute(
+        """
+        WITH removed AS (SELECT problem_id, entity_id AS test_id, reason FROM exclusions
+                         WHERE stage = 'filter_correctness' AND entity = 'test'),
+        runs AS (SELECT e.problem_id, e.solution_id, s.label, e.status, coalesce(r.reason, '') AS reason
+                 FROM executions e JOIN survivors_synthesize_correctness_solutions s USING (problem_id, solution_id)
+                 LEFT JOIN removed r USING (problem_id, test_id) WHERE e.campaign = 'correctness'),
+        suites AS (SELECT 'raw' AS suite, * FROM runs UNION ALL
+                   SELECT 'timeout', * FROM runs WHERE reason <> 'timeout_fraction' UNION ALL
+                   SELECT 'final', * FROM runs WHERE reason = ''),
+        patterns AS (
+            SELECT suite, label, problem_id, solution_id,
+                   CASE WHEN bool_or(status IN ('wrong_answer', 'runtime_exception', 'syntax_error', 'output_limit'))
+                            THEN 'failure'
+                        WHEN bool_or(status = 'out_of_memory') THEN 'timeout_memory'
+                        WHEN bool_or(status = 'timeout') THEN 'timeout'
+                        WHEN bool_or(status = 'infrastructure') THEN 'success_unknown' ELSE 'all_success' END AS pattern
+            FROM suites GROUP BY ALL),
+        counts AS (SELECT suite, label, problem_id, pattern, count(*) AS n FROM patterns GROUP BY ALL),
+        sizes AS (SELECT suite, label, problem_id, sum(n) AS size FROM counts GROUP BY ALL),
+        problems AS (SELECT suite, label, count(*) AS problems FROM sizes GROUP BY ALL)
+        SELECT suite, label, pattern, sum(n / size) / any_value(problems) FROM counts
+        JOIN sizes USING (suite, label, problem_id) JOIN problems USING (suite, label) GROUP BY suite, label, pattern
+        """
+    ).fetchall()
+    return {(suite, label, pattern): share for suite, label, pattern, share in rows}
