@@ -133,7 +133,7 @@ def _payload(sweep: Sweep, pinned: Sequence[str], runs: Sequence[OnlineRun]) -> 
     parts = [dissect(name) for name in names]
     families = list(dict.fromkeys(family for family, _ in parts))
     rewards = list(dict.fromkeys(str(configuration.reward) for configuration in sweep.configurations))
-    if len(rewards) == 2 and set(rewards) == {"correctness_only/binary", "collapsed/binary"}:
+    if len(rewards) > 1 and len(set(names)) == len(names):  # one reward each: its own
         rewards = ["default rewards"]
         reward = [0] * len(names)
     else:

@@ -13,7 +13,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from dmc_optim.environments import Environment, Grid, Signals, parse
+from dmc_optim.environments import Environment, Grid, Signals
 from dmc_optim.errors import InvalidInputError
 from dmc_optim.progress import Progress, Silent
 from dmc_optim.rewards import Multitask, Reward
@@ -130,14 +130,14 @@ def sweep(
 class _Plan:
     """Configurations as distinct environments, and for each reward the rows of environments and of results."""
 
-    environments: tuple[str, ...]  # names: cheap to send to a worker, parsed once there
+    environments: tuple[Environment, ...]  # `mc_mo` and `abs_timeout(limit=10,rho=0)` are one
     environment: NDArray[np.intp]  # (C,) place of each configuration's environment
     rewards: tuple[tuple[Reward | Multitask, NDArray[np.intp]], ...]  # reward, places among configurations
 
     @classmethod
     def of(cls, configurations: Sequence[Configuration]) -> "_Plan":
-        places: dict[str, int] = {}
-        environment = [places.setdefault(str(c.environment), len(places)) for c in configurations]
+        places: dict[Environment, int] = {}
+        environment = [places.setdefault(c.environment, len(places)) for c in configurations]
         by_reward: dict[Reward | Multitask, list[int]] = {}
         for place, configuration in enumerate(configurations):
             by_reward.setdefault(configuration.reward, []).append(place)
@@ -150,7 +150,7 @@ def _run(
 ) -> Iterator[tuple[Floats, Floats]]:
     """Sums of each chunk, in order."""
     if workers <= 1 or len(chunks) < _WORTH_SPAWNING:
-        grid = Grid([parse(name) for name in plan.environments])
+        grid = Grid(plan.environments)
         yield from (_chunk(plan, grid, calibration, chunk) for chunk in chunks)
         return
     # Spawned, not forked: the caller may hold threads (a progress bar, a database).
@@ -165,7 +165,7 @@ _state: tuple[_Plan, Grid, Calibration] | None = None
 
 def _prepare(plan: _Plan, calibration: Calibration) -> None:
     global _state
-    _state = (plan, Grid([parse(name) for name in plan.environments]), calibration)
+    _state = (plan, Grid(plan.environments), calibration)
 
 
 def _work(chunk: list[Job]) -> tuple[Floats, Floats]:

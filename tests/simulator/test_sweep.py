@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dmc_optim.environments import Problem, Rollout, configurations, parse
+from dmc_optim.environments import Environment, Problem, Rollout, configurations, parse
 from dmc_optim.errors import InvalidInputError
 from dmc_optim.ranking import References, synthetic_pool
 from dmc_optim.rewards import Multitask
@@ -107,6 +107,15 @@ def test_workers_do_not_change_the_result(monkeypatch):
     alone, together = (sweep(pool, cases, band, workers=workers) for workers in (1, 2))
     assert (alone.credit == together.credit).all()
     assert (alone.quality == together.quality).all()
+
+
+def test_environments_put_together_by_hand_are_simulated_too():
+    from dmc_optim.environments.operators import AbsoluteFilter, QarRanking
+
+    composed = Environment("mine", pre=AbsoluteFilter(2.0), post=QarRanking(0.5))
+    pool, band = small_pool(), BandConfig(steps=5, draws=None, width=0.5, window=1)
+    (case,) = configure([composed])
+    assert sweep(pool, [case], band).credit[0] == pytest.approx(one_by_one(pool, band, case), abs=1e-12)
 
 
 def test_whole_grid_has_one_row_a_configuration():
