@@ -130,7 +130,7 @@ def sweep(
 class _Plan:
     """Configurations as distinct environments, and for each reward the rows of environments and of results."""
 
-    environments: tuple[Environment, ...]  # `mc_mo` and `abs_timeout(limit=10,rho=0)` are one
+    environments: tuple[Environment, ...]
     environment: NDArray[np.intp]  # (C,) place of each configuration's environment
     rewards: tuple[tuple[Reward | Multitask, NDArray[np.intp]], ...]  # reward, places among configurations
 
