@@ -152,6 +152,12 @@ def test_timeouts_are_tolerated_by_strict_correctness_and_filtered_failures_are_
     assert (got.c_strict, got.g, got.q, got.n_used) == (True, False, 1, 1)
 
 
+def test_the_relative_filter_drops_the_later_of_equally_slow_tests():
+    problem = Problem(0, 0, None, References(np.full((3, 50), 0.5)))
+    kept = parse("rel_filter(r=30,limit=1,rho=0)").optimization_tests(problem)
+    assert kept.tolist() == [True] * 35 + [False] * 15
+
+
 def test_standard_rlvr_does_not_see_the_added_tests():
     rollout = _rollout(added="failure")
     assert parse("rlvr").evaluate(PROBLEM, rollout).c_cor is True

@@ -92,6 +92,11 @@ def test_ties_of_average_rank_go_to_the_first_row():
     np.testing.assert_array_equal(strong.limits(10, "max"), [[2.0, 1.0]])
 
 
+def test_many_ties_of_average_rank_stay_in_order():
+    strong = StrongReferences(Pool(References(np.ones((60, 2)))), np.ones((1, 2), dtype=bool))
+    assert strong.order.tolist() == [list(range(60))]
+
+
 def test_the_best_share_rounds_up_to_at_least_one():
     refs = References(np.arange(1.0, 8.0)[:, None])
     strong = StrongReferences(Pool(refs), np.ones((1, 1), dtype=bool))
