@@ -45,7 +45,7 @@ class FakeServer:
         self.sent: Counter[str] = Counter()
         self.busy_s = 0.0
         self.first = self.last = 0.0
-        self.waiting = 0
+        self.waiting = self.working = self.full = 0
         self._free = asyncio.Semaphore(slots)
         self._server: asyncio.Server | None = None
 
@@ -133,11 +133,14 @@ class FakeServer:
         try:
             async with self._free:
                 self.waiting -= 1
+                self.working += 1
+                self.full += self.working == self.slots
                 started = time.monotonic()
                 self.first = self.first or started
                 try:
                     await asyncio.sleep(self.latency_s)
                 finally:
+                    self.working -= 1
                     self.last = time.monotonic()
                     self.busy_s += self.last - started
         finally:

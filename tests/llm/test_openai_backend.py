@@ -1,6 +1,8 @@
 """The HTTP backend against a server that misbehaves in every way; faults are drawn from a seed."""
 
 import asyncio
+import gc
+import itertools
 import socket
 
 import pytest
@@ -23,7 +25,7 @@ def free_port():
         return sock.getsockname()[1]
 
 
-async def campaign(path, servers, prompts, k=3, concurrency=16, timeout_s=0.5, max_bytes=1 << 20, model=MODEL):
+async def campaign(path, servers, prompts, k=3, concurrency=16, timeout_s=60.0, max_bytes=1 << 20, model=MODEL):
     """One run against started servers: (report, backend)."""
     ports = [await server.start() for server in servers]
     urls = [f"http://127.0.0.1:{port}" for port in ports]
@@ -50,7 +52,8 @@ def undisturbed(tmp_path_factory):
 @pytest.mark.parametrize("fault", FAULTS)
 def test_each_fault_costs_tries_and_no_answer(tmp_path, undisturbed, fault):
     server = FakeServer(faults={fault: 0.4}, max_faults=3)
-    report = run(tmp_path / "c.jsonl", [server], make_prompts(20), max_bytes=200_000, timeout_s=0.3)
+    timeout_s = 1.0 if fault == "endless" else 60.0
+    report = run(tmp_path / "c.jsonl", [server], make_prompts(20), max_bytes=200_000, timeout_s=timeout_s)
     assert (report.answered, report.failed) == (60, 0)
     assert RecordedCompletions.load(tmp_path / "c.jsonl").digest == undisturbed
     kinds = {
@@ -69,7 +72,7 @@ def test_each_fault_costs_tries_and_no_answer(tmp_path, undisturbed, fault):
 
 def test_all_faults_at_once_and_three_servers(tmp_path, undisturbed):
     servers = [FakeServer(faults=dict.fromkeys(FAULTS, 0.05), seed=i, max_faults=2) for i in range(3)]
-    report = run(tmp_path / "c.jsonl", servers, make_prompts(20), max_bytes=200_000, timeout_s=0.3)
+    report = run(tmp_path / "c.jsonl", servers, make_prompts(20), max_bytes=200_000, timeout_s=2.0)
     assert report.answered == 60 and RecordedCompletions.load(tmp_path / "c.jsonl").digest == undisturbed
     assert all(server.sent["answer"] > 5 for server in servers)
 
@@ -83,9 +86,29 @@ def test_a_storm_of_429_is_weathered(tmp_path, undisturbed):
     assert RecordedCompletions.load(tmp_path / "c.jsonl").digest == undisturbed
 
 
+def test_the_server_is_kept_full_and_no_prompt_is_held(tmp_path):
+    """The functional half of bench/bench_llm.py."""
+    alive, answered = [], itertools.count(1)
+
+    def count_prompts():
+        gc.collect()
+        return sum(isinstance(thing, Prompt) for thing in gc.get_objects())
+
+    def answer(messages, seed):
+        if next(answered) % 150 == 0:
+            alive.append(count_prompts())
+        return default_answer(messages, seed)
+
+    before = count_prompts()
+    server = FakeServer(slots=16, latency_s=0.01, answer=answer)
+    report = run(tmp_path / "c.jsonl", [server], make_prompts(600), k=1, concurrency=20)
+    assert report.answered == 600 and server.full > 0
+    assert len(alive) == 4 and max(alive) - before <= 22
+
+
 def test_load_goes_to_the_server_that_is_less_busy(tmp_path):
-    fast, slow = FakeServer(latency_s=0.001), FakeServer(latency_s=0.05)
-    run(tmp_path / "c.jsonl", [fast, slow], make_prompts(60), k=2, concurrency=4)
+    fast, slow = FakeServer(), FakeServer(latency_s=1.5)
+    run(tmp_path / "c.jsonl", [fast, slow], make_prompts(40), k=1, concurrency=4)
     assert fast.sent["answer"] > 3 * slow.sent["answer"] > 0
 
 

