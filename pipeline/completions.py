@@ -8,7 +8,7 @@ from typing import Any
 
 import apache_beam as beam
 
-from dmc_optim.errors import GenerationError, SourceError
+from dmc_optim.errors import ConfigError, GenerationError, SourceError
 from dmc_optim.llm.adaptive import MeasuredInput, Spread, durations_part, shown_survivor, survivor_part
 from dmc_optim.llm.backends import Sampling
 from dmc_optim.llm.campaign import Price, run_campaign
@@ -55,7 +55,7 @@ def _ask(
     """
     settings = context.config.generation
     campaign = CAMPAIGNS[context.stage]
-    path = context.layout.path("completions", f"{campaign}.jsonl")
+    path = _store(context, f"{campaign}.jsonl")
     report = run_campaign(
         wanted,
         make_backend(generator, timeout_s=settings.timeout_s),
@@ -78,6 +78,17 @@ def _ask(
         return RecordedCompletions.load(path)
     except SourceError:
         return None  # not one answer: every attempt is missing, and the stage says so
+
+
+def _store(context: StageContext, name: str) -> str:
+    """Where answers are appended: a local file, as no object store lets one append."""
+    out = context.layout.out
+    if "://" in out and not out.startswith("file://"):
+        raise ConfigError(
+            f"--out {out}: answers of a live model are appended to a local file; use `dmc-optim generate record"
+            " --out FILE` and then --generator recorded:FILE, or build into a local directory"
+        )
+    return context.layout.path("completions", name)
 
 
 def prompts(context: StageContext, campaign: Campaign) -> Iterator[Prompt]:
@@ -125,8 +136,7 @@ def verdicts_for(
 
     rows = context.layout.rows("problems", stages=context.earlier, columns=["problem_id", "statement"])
     statements = {row["problem_id"]: row["statement"] for row in rows}
-    path = context.layout.path("completions", "statement_quality.jsonl")
-    context.layout.fs.makedirs(context.layout.path("completions"), exist_ok=True)
+    path = _store(context, "statement_quality.jsonl")
     settings = context.config.generation
     backend = make_backend(judge, timeout_s=settings.timeout_s)
     verdicts, lines = judge_statements(statements, backend, path, concurrency=settings.concurrency)

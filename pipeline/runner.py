@@ -9,7 +9,7 @@ import apache_beam as beam
 from apache_beam.options.pipeline_options import PipelineOptions
 
 from dmc_optim import errors
-from dmc_optim.errors import DmcOptimError, StageError
+from dmc_optim.errors import ConfigError, DmcOptimError, StageError
 from pipeline.request import LOCAL_RUNNER
 
 _OWN_ERROR = re.compile(r"dmc_optim\.errors\.(\w+): (.*)")
@@ -30,6 +30,10 @@ def run(transform: beam.PTransform, stage: str, runner: str, threads: int, optio
                 _ = root | stage >> transform
         except DmcOptimError:
             raise
+        except ValueError as error:
+            if "Unexpected pipeline runner" in str(error):
+                raise ConfigError(f"--runner {runner}: Beam has no such runner; {LOCAL_RUNNER} runs here") from error
+            raise stage_error(stage, error) from error
         except Exception as error:
             raise stage_error(stage, error) from error
 
