@@ -1,6 +1,7 @@
 """Signals of every family against an independent recomputation, and the properties the definitions promise."""
 
 from dataclasses import fields
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -150,6 +151,23 @@ def test_timeouts_are_tolerated_by_strict_correctness_and_filtered_failures_are_
     env = parse("abs_filter(a=2,limit=0.5,rho=0)")  # d̄ = 5/3 and 7/3: the second test goes
     got = env.evaluate(PROBLEM, _rollout(("timeout", "failure"), (10, 1)))
     assert (got.c_strict, got.g, got.q, got.n_used) == (True, False, 1, 1)
+
+
+def test_rounding_of_the_mean_does_not_close_a_gate():
+    """a(y) is 3/10 in exact arithmetic and 0.30000000000000004 in floats."""
+    rng = np.random.default_rng(17)
+    n_tests = int(rng.integers(2, 12))
+    raw = rng.integers(1, 9, (6, n_tests)).astype(float)
+    raw[rng.random(raw.shape) < 0.3] = np.nan
+    seconds = rng.integers(1, 9, n_tests).astype(float)
+    shares = [
+        Fraction(int((column < own).sum()), int((column > 0).sum())) for column, own in zip(raw.T, seconds, strict=True)
+    ]
+    assert sum(shares) / n_tests == Fraction(3, 10)
+    got = parse("qar(p=0.3)").evaluate(
+        Problem(0, 0, None, References(raw)), Rollout([], [], ["success"] * n_tests, seconds)
+    )
+    assert got.g
 
 
 def test_the_relative_filter_drops_the_later_of_equally_slow_tests():

@@ -89,6 +89,15 @@ def _share(hits):
     return None if rate is None else 100 * rate
 
 
+@pytest.mark.parametrize(("n_tests", "dropped"), [(4, None), (5, 1), (19, 1), (20, 2), (39, 3)])
+def test_a_tenth_is_trimmed_at_each_end(n_tests, dropped):
+    raw = np.random.default_rng(n_tests).lognormal(size=(8, n_tests))
+    delta = np.random.default_rng(1).lognormal(size=n_tests)
+    p = np.sort(percentiles(delta, References(raw))[0])
+    expected = np.nan if dropped is None else stats.trim_mean(p, dropped / n_tests)
+    np.testing.assert_allclose(all_metrics(delta, References(raw))["trimmed_mean"], [expected], atol=1e-12)
+
+
 @given(st.data(), tables(min_tests=1, cell=whole_seconds))
 def test_total_by_loops(data, raw):
     delta = data.draw(rows(raw.shape[1], whole_seconds))
