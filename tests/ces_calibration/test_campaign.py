@@ -1,6 +1,10 @@
 """Plans, resumed runs, the join of stored with fresh, and what is left out of a fit."""
 
 import fcntl
+import json
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -333,3 +337,36 @@ def test_a_campaign_without_results_says_so(layout):
         load_campaign(campaign)
     with pytest.raises(ArtifactError, match="no calibration campaign yet"):
         find_campaign(Layout(str(layout.root) + "-other"), None)
+
+
+@pytest.mark.slow
+def test_sigkill_loses_at_most_the_running_unit(tmp_path):
+    layout = build_artifact(tmp_path / "out", problems=4, tests=12, solutions=12)
+    command = [
+        sys.executable,
+        "-m",
+        "dmc_optim.cli.main",
+        "ces",
+        "calibrate",
+        layout.out,
+        "--ces",
+        "fake",
+        "--runs",
+        "40",
+    ]
+    units, kept = "calibration/campaign-001/runs/*.parquet", 0
+    for _ in range(3):
+        process = subprocess.Popen([*command, "-q", "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        deadline = time.monotonic() + 120
+        while len(layout.glob(units)) < kept + 10 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        finished = layout.glob(units)
+        assert kept + 10 <= len(finished) < 160
+        kept = len(finished)
+    written = {path: layout.fs.modified(path) for path in layout.glob(units)}
+    done = subprocess.run([*command, "-q", "--json"], capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["campaigns"][0]["raw_pairs"] == 4 * 12 * 12 * 40
+    assert len(layout.glob(units)) == 160
+    assert written == {path: layout.fs.modified(path) for path in written}
