@@ -145,6 +145,8 @@ def _source(options: dict[str, Any]) -> tuple[Iterator[Any], str, int]:
         if out is None:
             raise ConfigError("--out: say which file to append the answers to")
         return _first_problems(read_prompts(source), limit), out, 0
+    if out is None and "://" in source:
+        raise ConfigError("--out: answers are appended to a local file; say which")
     layout = Layout(source)
     manifest = layout.manifest()
     if options["campaign"] is None:

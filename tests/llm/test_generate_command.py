@@ -127,6 +127,7 @@ ERRORS = {
     "campaign": (["{dir}", "--generator", "openai:{url}#m"], 2, "--campaign: say correctness or optimization"),
     "file_campaign": (["{file}", "--campaign", "correctness", "--generator", "vllm:m"], 2, "the rows of"),
     "no_build": (["{empty}", "--campaign", "correctness", "--generator", "vllm:m"], 2, "no manifest.json there"),
+    "remote": (["memory://b", "--campaign", "correctness", "--generator", "vllm:m"], 2, "--out: answers are appended"),
     "extra": (["{file}", "--generator", "openai:{url}#m", "--out", "{o}", "--extra", "{{"], 2, "--extra: not JSON"),
     "engine": (["{file}", "--generator", "openai:{url}#m", "--out", "{o}", "--engine-args", "{{}}"], 2, "has no model"),
     "bad_row": (["{bad}", "--generator", "openai:{url}#fake-model", "--out", "{o}"], 2, "bad.jsonl:1: `campaign` is"),

@@ -131,6 +131,12 @@ def test_a_wrong_model_and_an_absent_server_are_one_clear_line(tmp_path, source)
         run(source, tmp_path / "b", "openai:http://127.0.0.1:9#m", through=Stage.SYNTHESIZE_CORRECTNESS)
 
 
+def test_a_remote_directory_takes_no_live_answers(source):
+    said = "answers of a live model are appended to a local file"
+    with running(FakeServer()) as spec, pytest.raises(ConfigError, match=said):
+        run(source, "memory://live-build", spec, judge=spec, through=Stage.DEDUP)
+
+
 def test_the_adaptive_option_asks_again_only_where_tests_fall_short(tmp_path, source):
     prompts = []
 
