@@ -5,12 +5,13 @@ import json
 import sys
 from contextlib import closing
 from dataclasses import replace
-from typing import TextIO
+from typing import BinaryIO
 
 import click
 
 SUBCOMMANDS = {
     "run": "dmc_optim.cli.ces:run",
+    "doctor": "dmc_optim.cli.ces_doctor:doctor",
     "calibrate": "dmc_optim.cli.ces_calibrate:calibrate",
     "probe": "dmc_optim.cli.ces_calibrate:probe",
 }
@@ -48,13 +49,13 @@ def ces() -> None:
 @click.argument("cases", type=click.File("rb"))
 @click.option("--ces", "service", default="embedded", show_default=True, help="`embedded`, or URL[,URL…] of services.")
 @click.option("--slots", type=click.IntRange(min=1), help="Executions at once; default: as many as the host can hold.")
-@click.option("--tier", help="Weakest isolation accepted: full, userns or rlimit.")
+@click.option("--tier", help="Isolation: full (default), any, or full-v2, full-v1, userns, rlimit.")
 @click.option("--token", envvar="DMC_OPTIM_CES_TOKEN", help="Bearer token of the services.")
 @click.option("--time-limit", type=click.FloatRange(min=0.01), help="Seconds an execution may take.")
 @click.option("--all-fields", is_flag=True, help="Write every field of a result, stderr and output too.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines: the only form there is, so this changes nothing.")
 def run(
-    cases: TextIO,
+    cases: BinaryIO,
     service: str,
     slots: int | None,
     tier: str | None,

@@ -2,21 +2,21 @@
 
 import itertools
 import os
-
 import threading
-from collections.abc import Iterable, Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 
 from dmc_optim.ces.comparators import comparator
 from dmc_optim.ces.engine import admission, interpreter, tiers
+from dmc_optim.ces.engine.admission import CoreLease
 from dmc_optim.ces.engine.blobs import BlobCache
 from dmc_optim.ces.engine.cgroup_parents import sweep
 from dmc_optim.ces.engine.cgroups import PREFIX
 from dmc_optim.ces.engine.identity import engine_version, node_name
 from dmc_optim.ces.engine.jobs import Job
+from dmc_optim.ces.engine.procfs import living
 from dmc_optim.ces.engine.protocol import Configure
 from dmc_optim.ces.engine.slots import Labels, Slot
-from dmc_optim.ces.engine.procfs import living
 from dmc_optim.ces.types import Request, Result
 from dmc_optim.errors import EngineError
 
@@ -43,7 +43,8 @@ class Embedded:
     ) -> None:
         plan = tiers.choose(tier or os.environ.get(tiers.ENVIRONMENT), tiers.read_facts())
         found = interpreter.find(executable)
-        cores = admission.cores_for(slots)
+        self._lease = CoreLease(admission.slots_for(slots), os.sched_getaffinity(0))
+        cores = self._lease.cores
         self._condition = threading.Condition()
         self._waiting: list[Job] = []
         self._active: list[Job] = []
@@ -66,7 +67,7 @@ class Embedded:
                     supervisor_cores=spare,
                     outer_uids=_outer_uids(index) if plan.mapped else None,
                 ),
-                labels,
+                replace(labels, marks=("shared_core",)) if core in self._lease.shared else labels,
                 self,
                 self._cache,
             )
@@ -81,6 +82,7 @@ class Embedded:
             self._closed = True
             for slot in self._slots:
                 slot.close()
+            self._lease.release()
             raise
         for slot in self._slots:
             slot.start()
@@ -172,6 +174,7 @@ class Embedded:
         for slot in self._slots:
             slot.close()
         self._cache.close()
+        self._lease.release()
 
     def __enter__(self) -> "Embedded":
         return self
@@ -210,7 +213,7 @@ class Embedded:
         self._enqueue(job)
         return job
 
-    def _job(self, request: Request, changed) -> Job:  # type: ignore[no-untyped-def]
+    def _job(self, request: Request, changed: Callable[[Job], None]) -> Job:
         comparator(request.comparator)
         return Job(request, next(self._serials), changed)
 

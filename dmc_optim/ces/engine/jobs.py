@@ -92,6 +92,13 @@ class Job:
         with self._condition:
             return position in self._results
 
+    def unfinished(self) -> list[int]:
+        """Tests without a result, taken by a slot or not; those not yet taken are taken now."""
+        with self._condition:
+            self._next = self._end
+            self._returned.clear()
+            return [position for position in range(self._end) if position not in self._results]
+
     def cancel(self) -> None:
         """No more results are wanted."""
         with self._condition:

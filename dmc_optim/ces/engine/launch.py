@@ -10,6 +10,7 @@ namespaces the builder itself becomes the zygote.
 import fcntl
 import os
 import resource
+import signal
 import socket
 import tempfile
 import traceback
@@ -238,14 +239,16 @@ def _exec_zygote(
     environment["SANDBOX"] = ";".join(f"{key}={value}" for key, value in setup.items())
     if text:
         environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(str(Path(p).parent) for p, _ in interpreter.packages))
-    null = os.open("/dev/null", os.O_RDWR)
-    wanted = (null, null, pipes.stderr, pipes.control, pipes.report)
+    file = os.memfd_create("stdin")  # the interpreter makes its streams for the kind of file that runs will have
+    wanted = (file, file, pipes.stderr, pipes.control, pipes.report)
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD) for fd in wanted]
     for target, fd in enumerate(high[:4]):  # `report` stays until exec closes it
         os.dup2(fd, target)
     os.closerange(4, _HIGH_FD)
     os.chdir(scratch)
     os.umask(0o022)
+    for number in (signal.SIGINT, signal.SIGTERM):  # the supervisor ignores them
+        signal.signal(number, signal.SIG_DFL)
     executable = interpreter.executable
     os.execve(executable, [executable, script, *([text] if text else [])], environment)
 

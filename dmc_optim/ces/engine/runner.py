@@ -3,7 +3,7 @@
 import os
 import shutil
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -14,7 +14,7 @@ from dmc_optim.ces.engine.clocks import Baseline, Timing
 from dmc_optim.ces.engine.launch import Isolation, make_scratch
 from dmc_optim.ces.engine.process_table import ProcessTable
 from dmc_optim.ces.engine.protocol import Configure, OpenProgram
-from dmc_optim.ces.engine.sandbox import EMPTY_ONLY, EMPTY_RUN, Compiled, Lost, Run, Sandbox
+from dmc_optim.ces.engine.sandbox import EMPTY_ONLY, EMPTY_RUN, Compiled, Lost, Run, Sandbox, Watch
 from dmc_optim.ces.engine.steal import StealMeter
 from dmc_optim.ces.engine.verdict import Outcome
 from dmc_optim.ces.types import Limits
@@ -57,7 +57,7 @@ class Runner:
     watch: see Sandbox. Raises Lost when the sandbox broke (call `drop`, then try again), Cancelled from `watch`.
     """
 
-    def __init__(self, configure: Configure, watch: tuple[int, Callable[[], None]]) -> None:
+    def __init__(self, configure: Configure, watch: Watch) -> None:
         self._configure = configure
         self._watch = watch
         self._cgroup = _accounting(configure)

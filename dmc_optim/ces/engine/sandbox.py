@@ -39,6 +39,9 @@ _CHECK_S = 0.010
 _STARVED_FACTOR = 8
 
 
+Watch = dict[int, Callable[[], None]]
+
+
 class Lost(Exception):
     """The sandbox broke (or was killed) for no reason of the program's: start another, run again."""
 
@@ -78,8 +81,8 @@ class Once:
 class Sandbox:
     """Start with `Sandbox(...)`; after Lost only `close` may be called.
 
-    watch: a descriptor (the caller's connection) and what to do when it becomes readable during a run; the
-    callback raises Cancelled to end the run.
+    watch: descriptors (the caller's connection, the caller itself) and what to do when one becomes readable during
+    a run; a callback raises Cancelled to end the run.
     """
 
     def __init__(
@@ -87,7 +90,7 @@ class Sandbox:
         interpreter: Interpreter,
         isolation: Isolation,
         cgroup: SlotCgroup,
-        watch: tuple[int, Callable[[], None]] | None = None,
+        watch: Watch,
     ) -> None:
         self.isolation = isolation
         self._cgroup = cgroup
@@ -110,8 +113,8 @@ class Sandbox:
             inner.close()
         self._poll.register(self._control, select.POLLIN)
         self._poll.register(self._stderr, select.POLLIN)
-        if watch:
-            self._poll.register(watch[0], select.POLLIN)
+        for fd in watch:
+            self._poll.register(fd, select.POLLIN)
         self._send(b"G", [])
         if self._receive(_START_S)[:1] != b"Z":
             self._drain_stderr(_FILE_BYTES)
@@ -207,7 +210,14 @@ class Sandbox:
         return Compiled("", 0, failure)
 
     def _finished(
-        self, reply: bytes, killed_for: str, started_ns: int, stdout_fd: int, limits: Limits, before_ns: int, killed: int = 0
+        self,
+        reply: bytes,
+        killed_for: str,
+        started_ns: int,
+        stdout_fd: int,
+        limits: Limits,
+        before_ns: int,
+        killed: int = 0,
     ) -> Run:
         """Facts of a run from its reply. before_ns: CPU time its process had used before the program began."""
         if len(reply) != _REPLY.size:
@@ -312,8 +322,9 @@ class Sandbox:
             readable = self._ready(patience if poll_s is None else min(patience, poll_s))
             if self._stderr in readable:
                 self._drain_stderr(limits.stderr_bytes)
-            if self._watch and self._watch[0] in readable:
-                self._watch[1]()
+            for fd in readable:
+                if fd in self._watch:
+                    self._watch[fd]()
             if self._control.fileno() in readable:
                 return self._control.recv(4096), killed_for
             now = time.monotonic()
@@ -364,8 +375,9 @@ class Sandbox:
             readable = self._ready(left)
             if self._stderr in readable:
                 self._drain_stderr(MIB)
-            if self._watch and self._watch[0] in readable:
-                self._watch[1]()
+            for fd in readable:
+                if fd in self._watch:
+                    self._watch[fd]()
             if self._control.fileno() in readable:
                 return
 

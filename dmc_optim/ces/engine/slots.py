@@ -5,6 +5,7 @@ it gets an infrastructure result, never a verdict.
 """
 
 import contextlib
+import logging
 import os
 import socket
 import subprocess
@@ -26,18 +27,24 @@ from dmc_optim.errors import EngineError
 from schemas.enums import Status
 
 _SUPERVISOR = Path(__file__).with_name("supervisor.py")
+logger = logging.getLogger(__name__)
+
+_SPAWN_ATTEMPTS = 6
+_SPAWN_DELAY_S = 0.05
+_END_S = 20.0
 _SUPERVISOR_LOSSES = 3  # a test is given up after it went down with this many supervisors
 
 
 @dataclass(frozen=True)
 class Labels:
-    """What every result of a slot carries."""
+    """What every result of a slot carries. marks: beside those of the measurement itself."""
 
     node: str
     epoch: int
     tier: str
     interpreter: str
     engine: str
+    marks: tuple[str, ...] = ()
 
 
 class Source(Protocol):
@@ -50,7 +57,8 @@ class Source(Protocol):
         """This slot has nothing more to do for the job."""
 
     @property
-    def slots(self) -> int: ...
+    def slots(self) -> int:
+        """How many slots share the work."""
 
 
 class Slot:
@@ -114,7 +122,7 @@ class Slot:
             with contextlib.suppress(OSError):
                 self._channel.sock.shutdown(socket.SHUT_RDWR)
         if self._thread.is_alive() and self._thread is not threading.current_thread():
-            self._thread.join(timeout=30)
+            self._thread.join(timeout=_END_S)
         self._reap()
         if self._channel is not None:
             self._channel.close()
@@ -123,7 +131,7 @@ class Slot:
         if self._process is None:
             return
         try:
-            self._process.wait(timeout=20)
+            self._process.wait(timeout=_END_S)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
@@ -132,6 +140,9 @@ class Slot:
         while (job := self._source.next_job()) is not None:
             try:
                 self._serve(job)
+            except Exception as error:
+                logger.exception("slot %s failed", self._configure.name)
+                self._give_up(job, job.unfinished(), f"the engine failed: {error}")
             finally:
                 self._serial = None
                 self._source.release(job)
@@ -219,7 +230,7 @@ class Slot:
             output=measured.output,
             output_truncated=measured.output_truncated,
             stderr_tail=measured.stderr_tail,
-            marks=measured.marks,
+            marks=measured.marks + labels.marks,
             retries=measured.retries + self._losses[job.serial, measured.position],
             node=labels.node,
             epoch=labels.epoch,
@@ -237,19 +248,34 @@ class Slot:
             suspect = (job.serial, missing[0])
             self._losses[suspect] += 1
             if self._losses[suspect] >= _SUPERVISOR_LOSSES:
-                lost = Measured(missing[0], Status.INFRASTRUCTURE, "its supervisor was lost again and again")
-                job.deliver(missing[0], self._result(job, lost))
+                self._give_up(job, missing[:1], "its supervisor was lost again and again")
                 missing = missing[1:]
             job.give_back(missing)
-        delay = 0.05
-        while not self._closing:
+        trouble = self._respawn()
+        if trouble:
+            logger.error("slot %s cannot restart: %s", self._configure.name, trouble)
+            self._give_up(job, job.unfinished(), f"no supervisor can be started: {trouble}")
+
+    def _respawn(self) -> str:
+        """Start another supervisor, patiently; the last trouble when none starts."""
+        trouble = ""
+        for attempt in range(_SPAWN_ATTEMPTS):
+            if self._closing:
+                return "the engine closes"
+            if attempt:
+                time.sleep(_SPAWN_DELAY_S * 2**attempt)
             self._reap()
             if self._channel is not None:
                 self._channel.close()
             try:
                 self.spawn()
                 self.ready()
-                return
-            except (EngineError, Closed, OSError):
-                time.sleep(delay)
-                delay = min(delay * 2, 5.0)
+                return ""
+            except (EngineError, Closed, OSError) as error:
+                trouble = str(error)
+        return trouble
+
+    def _give_up(self, job: Job, positions: list[int], why: str) -> None:
+        """Infrastructure results: never a verdict."""
+        for position in positions:
+            job.deliver(position, self._result(job, Measured(position, Status.INFRASTRUCTURE, why)))

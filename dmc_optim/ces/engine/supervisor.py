@@ -5,6 +5,7 @@ It ends when the caller's end of the connection closes, and takes its sandbox an
 """
 
 import os
+import select
 import signal
 import sys
 import time
@@ -38,7 +39,11 @@ class Supervisor:
 
     def __init__(self, channel: Channel, configure: Configure) -> None:
         self._channel = channel
-        self.runner = Runner(configure, (channel.fileno(), self._heard))
+        self._caller = os.pidfd_open(os.getppid())  # its connection may outlive it in processes that it forked
+        self._idle = select.poll()
+        for fd in (channel.fileno(), self._caller):
+            self._idle.register(fd, select.POLLIN)
+        self.runner = Runner(configure, {channel.fileno(): self._heard, self._caller: self._caller_gone})
         self._program: Program | None = None
         self._serial = 0
         self._cancelled: set[int] = set()
@@ -49,11 +54,19 @@ class Supervisor:
     def serve(self) -> None:
         """Work through messages until the caller is gone."""
         while True:
-            message, fds = self._backlog.pop(0) if self._backlog else self._channel.receive()
+            message, fds = self._backlog.pop(0) if self._backlog else self._receive()
             if isinstance(message, Work):
                 if message.opened is not None:
                     self._open(message.opened, fds.pop(0))
                 self._work(message, fds)
+
+    def _receive(self) -> tuple[object, list[int]]:
+        if any(fd == self._caller for fd, _ in self._idle.poll()):
+            self._caller_gone()
+        return self._channel.receive()
+
+    def _caller_gone(self) -> None:
+        raise Closed("the caller's process ended")
 
     def _open(self, opened: OpenProgram, code_fd: int) -> None:
         if self._program is not None:
@@ -127,7 +140,14 @@ class Supervisor:
                     return self._not_compiled(program, position, started_at)
                 wanted = None if expected is None else _content(expected, fds)
                 measured = judged(
-                    position, run, stdout, wanted, program.compare, opened.limits, program.baseline, opened.return_output
+                    position,
+                    run,
+                    stdout,
+                    wanted,
+                    program.compare,
+                    opened.limits,
+                    program.baseline,
+                    opened.return_output,
                 )
             finally:
                 os.close(stdin)
@@ -149,7 +169,8 @@ def _content(text: Text, fds: list[int]) -> bytes:
 
 def main(fd: int) -> None:
     """Serve the caller at the other end of a socket."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):  # sent to a whole group; the caller decides when this ends
+        signal.signal(number, signal.SIG_IGN)
     ns.prctl(ns.PR_SET_CHILD_SUBREAPER, 1)
     channel = Channel(socket.socket(fileno=fd))
     supervisor = None

@@ -35,6 +35,11 @@ class Tier(StrEnum):
         """Whether programs have a root directory, processes and a network of their own."""
         return self is not Tier.RLIMIT
 
+    @property
+    def limits_by_cgroup(self) -> bool:
+        """Whether the kernel limits the memory of a program's whole tree."""
+        return self in (Tier.FULL_V2, Tier.FULL_V1)
+
 
 @dataclass(frozen=True)
 class HostFacts:
@@ -122,8 +127,8 @@ def assess(facts: HostFacts) -> list[TierReport]:
 
 
 _V2_ADVICE = (
-    "delegate a cgroup v2 subtree with the memory and pids controllers (`systemd-run --user --scope -p Delegate=yes …`, "
-    "or a container with its own writable cgroup), or name a prepared directory in DMC_OPTIM_CGROUP"
+    "delegate a cgroup v2 subtree with the memory and pids controllers (`systemd-run --user --scope -p Delegate=yes …`"
+    ", or a container with its own writable cgroup), or name a prepared directory in DMC_OPTIM_CGROUP"
 )
 _V1_ADVICE = "mount the memory, pids and cpuacct hierarchies and make this process's directory in each writable for it"
 
@@ -138,7 +143,7 @@ def choose(wanted: str | None, facts: HostFacts) -> Plan:
     if name not in (FULL, ANY, *reports):
         raise ConfigError(f"isolation tier {name!r} is unknown: use {FULL}, {ANY}, {', '.join(reports)}")
     accepted: Callable[[Tier], bool] = {
-        FULL: lambda tier: tier in (Tier.FULL_V1, Tier.FULL_V2),
+        FULL: lambda tier: tier.limits_by_cgroup,
         ANY: lambda tier: True,
     }.get(name, lambda tier: tier == name)
     for tier, report in reports.items():

@@ -1,15 +1,16 @@
 """Inside the sandbox: kill and reap what a run leaves, empty its scratch directories."""
 
 import os
+import resource
 import signal
 
 
-def kill_all(pid_namespace):
+def kill_all(pid_namespace: int) -> list[resource.struct_rusage]:
     """Kill and reap everything below this process. Returns the rusages of what was reaped.
 
     pid_namespace: this process may kill all it can see (its init is immune); otherwise only its descendants.
     """
-    usages = []
+    usages: list[resource.struct_rusage] = []
     while True:
         try:
             pid, _, usage = os.wait4(-1, os.WNOHANG)
@@ -21,7 +22,7 @@ def kill_all(pid_namespace):
         usages.append(usage)
 
 
-def kill_now(pid_namespace):
+def kill_now(pid_namespace: int) -> None:
     """Send the signal to everything below this process."""
     if not pid_namespace:
         kill_descendants()
@@ -32,12 +33,12 @@ def kill_now(pid_namespace):
         pass
 
 
-def kill_descendants():
+def kill_descendants() -> None:
     """Kill by walking the process table until only zombies are left."""
     alive = True
     while alive:
         alive = False
-        children = {}
+        children: dict[int, list[int]] = {}
         for name in os.listdir("/proc"):
             if name.isdigit():
                 try:
@@ -58,7 +59,7 @@ def kill_descendants():
                     pass
 
 
-def empty_directory(root):
+def empty_directory(root: str) -> None:
     """Delete everything in root, without recursion: nested directories are first moved up to it."""
     moved = 0
     pending = True

@@ -3,18 +3,25 @@
 The solution may have rebound anything, builtins included; what is needed after it is therefore captured before.
 """
 
+from __future__ import annotations
+
 import atexit
 import builtins
 import gc
 import os
 import sys
 
+# the one import for type annotations alone is not made inside the sandbox
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 CODE_PATH = "/box/solution.py"
 
 
-def main_module():
+def main_module() -> Any:
     """A fresh __main__, as `python solution.py` makes it."""
-    module = type(sys)("__main__")
+    module: Any = type(sys)("__main__")
     module.__builtins__ = builtins
     module.__file__ = CODE_PATH
     module.__annotations__ = {}
@@ -26,19 +33,19 @@ def main_module():
 
 
 def run(
-    code,
-    namespace,
-    flag,
+    code: Any,
+    namespace: dict[str, Any],
+    flag: Any,
     *,
-    leave=os._exit,
-    run_exit_functions=atexit._run_exitfuncs,
-    collect=gc.collect,
-    modules=sys.modules,
-    is_a=isinstance,
-    exit_type=SystemExit,
-    memory_type=MemoryError,
-    any_type=BaseException,
-):
+    leave: Any = os._exit,
+    run_exit_functions: Any = atexit._run_exitfuncs,
+    collect: Any = gc.collect,
+    modules: Any = sys.modules,
+    is_a: Any = isinstance,
+    exit_type: Any = SystemExit,
+    memory_type: Any = MemoryError,
+    any_type: Any = BaseException,
+) -> None:
     """Execute the program; does not return. flag[0] becomes 1 for an uncaught MemoryError."""
     status = 0
     try:
@@ -67,12 +74,12 @@ def run(
     leave(flush_streams(status))
 
 
-def exit_status(code, is_a=isinstance, whole=int, text=str, write=os.write):
+def exit_status(code: Any, is_a: Any = isinstance, whole: Any = int, text: Any = str, write: Any = os.write) -> int:
     """What sys.exit(code) means."""
     if code is None:
         return 0
     if is_a(code, whole):
-        return code & 0xFF
+        return int(code & 0xFF)
     try:
         sys.stdout.flush()
     except BaseException:
@@ -84,7 +91,7 @@ def exit_status(code, is_a=isinstance, whole=int, text=str, write=os.write):
     return 1
 
 
-def show_exception(error, kind=type):
+def show_exception(error: BaseException, kind: Any = type) -> None:
     """Print a traceback without the frame of this file."""
     try:
         trace = error.__traceback__
@@ -95,7 +102,7 @@ def show_exception(error, kind=type):
         pass
 
 
-def flush_streams(status, attribute=getattr):
+def flush_streams(status: int, attribute: Any = getattr) -> int:
     """Flush as at exit; a failure turns success into 120, as in CPython."""
     for name in ("stdout", "stderr"):
         try:
@@ -107,7 +114,7 @@ def flush_streams(status, attribute=getattr):
     return status
 
 
-def clear_module(namespace, names=list):
+def clear_module(namespace: dict[str, Any], names: Any = list) -> None:
     """Drop the program's globals in CPython's order, so that finalizers run and open files are flushed."""
     try:
         for private in (True, False):

@@ -6,11 +6,14 @@
     run             drops its privileges, takes stdin and stdout from the supervisor, runs the solution
 
 Each waits for its own message: a template for its program, a run for its test. So both are forked ahead and
-ready when the message comes. Everything a run can reach is memory of its own; the only shared page holds one flag, "the uncaught
-exception was a MemoryError", with which a solution can only make one failure look like another.
+ready when the message comes. Everything a run can reach is memory of its own; the only shared page holds one
+flag, "the uncaught exception was a MemoryError", with which a solution can only make one failure look like
+another.
 
 Standard library only, as little of it as possible: what is imported here is copied at every fork.
 """
+
+from __future__ import annotations
 
 import _socket
 import bisect  # noqa: F401  imported once here so that runs need not
@@ -20,7 +23,7 @@ import fcntl
 import functools  # noqa: F401
 import gc
 import heapq  # noqa: F401
-import io
+import io  # noqa: F401
 import itertools  # noqa: F401
 import math  # noqa: F401
 import mmap
@@ -45,17 +48,24 @@ GUARD_MARK = struct.pack("=I", 0x7A7A7A7A)
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER = 1, 4, 22, 36
 _CAPABILITY_VERSION_3 = 0x20080522
 _NUMBERS = ("pid_namespace", "uid", "gid")
+_OWN_FRAMES = 5  # below a program's own, so that it can recurse as deep as without them
 _GONE = 77  # exit status of a process whose supervisor hung up, or whose set-up failed
 
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w., \t]*)", re.M)
 _NEVER_PRELOAD = {"__main__", "antigravity", "this", "idlelib", "turtle", "tkinter", "turtledemo", "lib2to3", "test"}
 _ALSO_PRELOAD = {"numpy", "sortedcontainers"}
 
+TYPE_CHECKING = False  # the import for annotations alone is not made inside the sandbox
+if TYPE_CHECKING:
+    from typing import Any
+
+    Job = tuple[Any, dict[str, Any], mmap.mmap]
+
 _libc = ctypes.CDLL(None)
-_setup = {}
+_setup: dict[str, Any] = {}
 
 
-def serve(conn):
+def serve(conn: _socket.socket) -> Job:
     """Zygote and template. Returns only inside a run, with what to execute."""
     flag = mmap.mmap(-1, mmap.PAGESIZE)
     while True:
@@ -71,20 +81,24 @@ def serve(conn):
             os._exit(0)
 
 
-def clean_scratch():
+def clean_scratch() -> None:
     """Empty the scratch directories if a run left anything there."""
+    if _setup["uid"] < 0:  # the run owned them and may have locked this process out
+        for directory in _setup["scratch"]:
+            os.chmod(directory, 0o1777)
     if _setup["pid_namespace"] and os.statvfs(_setup["scratch"][0]).f_ffree == _setup["free_inodes"]:
         return
     for directory in _setup["scratch"]:
         empty_directory(directory)
 
 
-def template(conn, flag):
+def template(conn: _socket.socket, flag: mmap.mmap) -> Job:
     """Compile one solution, then fork a run for each test. Returns in the runs."""
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # as programs expect it
     signal.signal(signal.SIGUSR1, lambda *_: kill_now(_setup["pid_namespace"]))
     conn.send(b"P")  # the kernel adds this process's id as the supervisor sees it
-    header, code_fd, *files = receive(conn)
+    header, (code_fd, *files) = receive(conn)
     kind, expected_runs, *limits = COMPILE.unpack(header)
     os.lseek(code_fd, 0, os.SEEK_SET)  # the same descriptor comes again when a sandbox is replaced
     with open(code_fd, "rb") as file:
@@ -102,7 +116,8 @@ def template(conn, flag):
     gc.collect()
     gc.freeze()
     if kind in (b"O", b"E"):
-        return (code if kind == b"O" else empty), *become_only_run(conn, files, preloaded, namespace, flag)
+        become_only_run(conn, files, preloaded)
+        return (code if kind == b"O" else empty), namespace, flag
     conn.send(COMPILED.pack(b"K", time.process_time_ns()) + preloaded)
     ready = select.poll()
     ready.register(conn, select.POLLIN)
@@ -117,7 +132,7 @@ def template(conn, flag):
         pid = os.fork()
         if pid == 0:
             drop_privileges(protected)
-            kind, *files = receive(conn)
+            kind, files = receive(conn)
             take_files(files)
             return (code if kind == b"R" else empty), namespace, flag
         reply = reap(pid, flag, b"D")
@@ -130,26 +145,25 @@ def template(conn, flag):
             os._exit(_GONE)
 
 
-def become_only_run(conn, files, preloaded, namespace, flag):
+def become_only_run(conn: _socket.socket, files: list[int], preloaded: bytes) -> None:
     """The template of a single test turns into its run; the zygote will reap it."""
     fcntl.fcntl(2, fcntl.F_SETFL, os.O_WRONLY)
     drop_privileges(1)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
     conn.send(COMPILED.pack(b"K", time.process_time_ns()) + preloaded)
     take_files(files)
-    return namespace, flag
 
 
-def receive(conn):
+def receive(conn: _socket.socket) -> tuple[bytes, list[int]]:
     """One message and the descriptors that came with it; ends the process when the supervisor is gone."""
     data, ancillary, _, _ = conn.recvmsg(4096, _socket.CMSG_SPACE(8 * 4))
     if not data:
         os._exit(_GONE)
     fds = [fd for _, _, packed in ancillary for (fd,) in struct.iter_unpack("i", packed[: len(packed) // 4 * 4])]
-    return data, *fds
+    return data, fds
 
 
-def set_limits(file_bytes, cpu_s, address_bytes, processes):
+def set_limits(file_bytes: int, cpu_s: int, address_bytes: int, processes: int) -> None:
     """Hard limits, inherited by every run. A negative one is left as it is."""
     for name, value in (
         (resource.RLIMIT_FSIZE, file_bytes),
@@ -166,7 +180,7 @@ def set_limits(file_bytes, cpu_s, address_bytes, processes):
             resource.setrlimit(name, (value, value))
 
 
-def write_source(source):
+def write_source(source: bytes) -> None:
     """Put the program where its tracebacks and __file__ say it is."""
     path = _setup["code_path"]
     if not path:
@@ -182,7 +196,7 @@ def write_source(source):
     os.close(fd)
 
 
-def preload(source):
+def preload(source: bytes) -> list[str]:
     """Import the trusted modules that the program names, so that its runs need not. Returns their names."""
     wanted = set()
     for statement in _IMPORT.findall(source):
@@ -203,7 +217,7 @@ def preload(source):
     return done
 
 
-def drop_privileges(protected):
+def drop_privileges(protected: int) -> None:
     """Everything a run gives up before it may see a test. protected: a pid that it must not be able to signal."""
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     os.setsid()
@@ -224,7 +238,7 @@ def drop_privileges(protected):
     _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)
 
 
-def take_files(files):
+def take_files(files: list[int]) -> None:
     """Put a run's own stdin and stdout at 0 and 1, close everything else."""
     stdin, stdout = files
     os.dup2(stdin, 0)
@@ -232,7 +246,7 @@ def take_files(files):
     os.closerange(3, 4096)
 
 
-def install_guard(pid):
+def install_guard(pid: int) -> None:
     """Refuse signals to processes that are no part of the run, where they have the same uid."""
     program = _setup["guard"].replace(GUARD_MARK, struct.pack("=I", pid))
     records = ctypes.create_string_buffer(program, len(program))
@@ -241,7 +255,7 @@ def install_guard(pid):
         os._exit(_GONE)
 
 
-def reap(pid, flag, kind):
+def reap(pid: int, flag: mmap.mmap, kind: bytes) -> bytes:
     """Wait for a run, kill what it left. Returns the message that says how it ended and what its tree used."""
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     ended = time.monotonic_ns()
@@ -264,7 +278,7 @@ def reap(pid, flag, kind):
     )
 
 
-def runqueue_wait(pid):
+def runqueue_wait(pid: int) -> int:
     """Nanoseconds the main thread of a zombie was ready but not running; 0 where the kernel does not say."""
     try:
         fd = os.open(f"{pid}/schedstat", os.O_RDONLY, dir_fd=_setup["proc_fd"])
@@ -278,18 +292,7 @@ def runqueue_wait(pid):
         os.close(fd)
 
 
-def standard_streams():
-    """sys.stdin and friends over files like those of a run, made once and inherited by every fork."""
-    null = os.memfd_create("null")
-    os.dup2(null, 0)
-    os.dup2(null, 1)
-    os.close(null)
-    text = {"encoding": "utf-8", "errors": "surrogateescape"}
-    sys.stdin = sys.__stdin__ = io.TextIOWrapper(io.BufferedReader(io.FileIO(0, "rb", closefd=False)), **text)
-    sys.stdout = sys.__stdout__ = io.TextIOWrapper(io.BufferedWriter(io.FileIO(1, "wb", closefd=False)), **text)
-
-
-def start():
+def start() -> _socket.socket:
     """Read the set-up that the launcher left in the environment, and remove it from there."""
     for item in os.environ.pop("SANDBOX").split(";"):
         key, value = item.split("=", 1)
@@ -300,7 +303,7 @@ def start():
     _setup["proc_fd"] = os.open(_setup["proc_path"], os.O_RDONLY | os.O_DIRECTORY)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     sys.set_int_max_str_digits(0)
-    standard_streams()
+    sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_FRAMES)
     for name in ("processes", "program", "zygote"):
         sys.modules.pop(name, None)
     gc.collect()
