@@ -1,6 +1,7 @@
 """`vllm.LLM` in this process: no server to start, one machine. Needs the extra `vllm`; imported only when opened."""
 
 import asyncio
+import os
 import time
 from collections.abc import Callable
 from typing import Any
@@ -14,6 +15,7 @@ _Waiting = tuple[CompletionRequest, "asyncio.Future[Completion]"]
 class InProcessBackend:
     """Gathers the requests that are waiting into batches of at most `max_batch` and runs each through the engine.
 
+    The engine runs in the thread of the event loop: while it works, every worker waits for it anyway.
     model: name or directory. options: further arguments of `vllm.LLM`, e.g. {"tensor_parallel_size": 4}.
     The model's own chat template is used. Raises ConfigError when vLLM or the model cannot be loaded.
     """
@@ -28,11 +30,12 @@ class InProcessBackend:
 
     async def open(self) -> None:
         """Load the model; minutes for a large one."""
-        await asyncio.to_thread(self._load)
+        self._load()
         self._queue = asyncio.Queue()
         self._runner = asyncio.create_task(self._run())
 
     def _load(self) -> None:
+        os.environ.setdefault("VLLM_LOGGING_STREAM", "ext://sys.stderr")  # stdout is for our figures
         try:
             from vllm import LLM, SamplingParams
         except ImportError as error:
@@ -61,7 +64,7 @@ class InProcessBackend:
             await asyncio.sleep(0.01)  # let the other workers put theirs
             while len(batch) < self._max_batch and not self._queue.empty():
                 batch.append(self._queue.get_nowait())
-            outcomes = await asyncio.to_thread(self._generate, [request for request, _ in batch])
+            outcomes = self._generate([request for request, _ in batch])
             for (_, future), outcome in zip(batch, outcomes, strict=True):
                 if future.done():
                     continue
