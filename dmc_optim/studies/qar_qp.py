@@ -105,18 +105,7 @@ def qar_qp_report(scores: list[ProblemScalars], comparison: Comparison, settings
         ],
         tables=[
             Table("comparison", "Agreement", _COLUMNS, [row]),
-            Table(
-                "problems",
-                "Every problem",
-                (
-                    Column("problem_id", "Problem"),
-                    Column("n_tests", "Tests", "d"),
-                    Column("n_ranked", "Ranked", "d"),
-                    Column("mean_difference", "Mean |QAR − QP|", ".1f"),
-                ),
-                [_problem_row(score) for score in scores],
-                True,
-            ),
+            Table("problems", "Every problem", _PROBLEM_COLUMNS, [_problem_row(score) for score in scores], True),
         ],
         figures=[
             Figure(
@@ -149,6 +138,12 @@ _COLUMNS = (
     Column("median_tests", "median", ".0f"),
     Column("median_ranked", "Ranked, median", ".0f"),
     Column("median_resolution", "Resolution", ".2f"),
+)
+_PROBLEM_COLUMNS = (
+    Column("problem_id", "Problem"),
+    Column("n_tests", "Tests", "d"),
+    Column("n_ranked", "Ranked", "d"),
+    Column("mean_difference", "Mean |QAR − QP|", ".1f"),
 )
 
 
