@@ -6,7 +6,7 @@ class InputGenerator:
         return random.choice(["1\n1\n", "2\n1 1000000\n", "2\n9 9\n"])
 
     def large(self):
-        n = random.randint(1400, 4500)
+        n = random.randint(1200, 4000)
         h = sorted((random.randint(1, 900000) for _ in range(n)), reverse=True)
         # a few disturbances in a falling street
         for _ in range(random.randint(0, 30)):

@@ -6,7 +6,7 @@ class InputGenerator:
         return "   \n"
 
     def large(self):
-        n = random.randint(1500, 4500)
+        n = random.randint(1500, 4000)
         return f"{n}\n{' '.join(str(random.randint(1, 10**6)) for _ in range(n))}\n"
 
     def sample(self):
