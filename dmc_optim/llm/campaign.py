@@ -7,6 +7,7 @@ never kept: the next run asks again.
 
 import asyncio
 import random
+import resource
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Iterator
@@ -14,13 +15,14 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from dmc_optim.errors import GenerationBusyError, GenerationError, GenerationRejectedError
+from dmc_optim.errors import ConfigError, GenerationBusyError, GenerationError, GenerationRejectedError
 from dmc_optim.llm.backends import Backend, Completion, CompletionRequest, Sampling
 from dmc_optim.llm.prompts import Prompt
 from dmc_optim.llm.recorded import RowKey
 from dmc_optim.llm.store import CompletionStore
 
 MAX_EXAMPLES = 5
+SPARE_FILES = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +155,7 @@ class Campaign:
             missing = self._missing(prompts)
             first = next(missing, None)
             if first is not None:
+                allow_connections(self._concurrency)
                 await self._backend.open()
                 try:
                     await self._ask_all(first, missing)
@@ -260,6 +263,17 @@ class Campaign:
 
     def _key(self, request: CompletionRequest) -> str:
         return request.key(self._backend.model, self._backend.revision)
+
+
+def allow_connections(n: int) -> None:
+    """Raise the soft limit of open files so that n connections fit. ConfigError when the hard limit forbids it."""
+    needed = n + SPARE_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise ConfigError(f"{n} requests in flight need {needed} open files, this system allows {hard}; ask for fewer")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def _row_key(request: CompletionRequest) -> RowKey:

@@ -69,6 +69,20 @@ def test_concurrency_is_bounded(tmp_path):
     assert backend.calls == 100 and backend.peak == 7
 
 
+def test_more_requests_than_files_may_be_open_is_one_clear_line(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard == resource.RLIM_INFINITY:
+        pytest.skip("this system sets no limit")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(soft, 256), hard))
+    try:
+        run_campaign(make_prompts(2), FakeBackend(echo), tmp_path / "a.jsonl", k=1, concurrency=400)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE)[0] >= 400
+        with pytest.raises(ConfigError, match=f"this system allows {hard}; ask for fewer"):
+            run_campaign(make_prompts(2), FakeBackend(echo), tmp_path / "b.jsonl", k=1, concurrency=hard)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
 def test_prompts_are_drawn_as_they_are_needed(tmp_path):
     drawn = []
 
