@@ -42,9 +42,10 @@ class Outcomes:
         self._any_failed = bool(self._failed.any())
         self._not_run = rollouts.status == NOT_RUN
         self._any_not_run = bool(self._not_run.any())
-        self._kept: dict[Pre, Bools] = {}
+        whole = rollouts.exclude is None  # then filters and limits are those of the problem, whoever runs
+        self._kept: dict[Pre, Bools] = problem.kept if whole else {}
+        self._limits: dict[tuple[Pre, Intra], Floats] = problem.limits if whole else {}
         self._strong: dict[Pre, StrongReferences] = {}
-        self._limits: dict[tuple[Pre, Intra], Floats] = {}
         self._late: dict[Intra, Bools] = {}
         self._timeouts: dict[tuple[Pre, Intra], Timeouts] = {}
         self._rankings: dict[tuple[Pre, Intra | None], Rankings] = {}
@@ -70,18 +71,20 @@ class Outcomes:
 
     def used(self, pre: Pre, intra: Intra) -> Bools:
         """T^O_used, (k, T): kept by the filter and not omitted by a reference-derived limit."""
-        kept = self._kept.get(pre)
-        if kept is None:
-            kept = self._kept[pre] = pre.select(self.pool, self.problem.chars)
+        kept = self.kept(pre)
         return kept & ~np.isnan(self.limits(pre, intra)) if intra.omits else kept
+
+    def kept(self, pre: Pre) -> Bools:
+        """Tests that the filter keeps, (k, T)."""
+        if pre not in self._kept:
+            self._kept[pre] = pre.select(self.pool, self.problem.chars)
+        return self._kept[pre]
 
     def limits(self, pre: Pre, intra: Intra) -> Floats:
         """λ_t, (k, T) seconds; NaN on omitted tests."""
         key = (pre, intra)
         if key not in self._limits:
-            kept = self._kept.get(pre)
-            if kept is None:
-                kept = self._kept[pre] = pre.select(self.pool, self.problem.chars)
+            kept = self.kept(pre)
             if isinstance(intra, RankedLimit):
                 if pre not in self._strong:
                     self._strong[pre] = StrongReferences(self.pool, kept)

@@ -1,7 +1,7 @@
 """What an environment reads (problem, rollouts) and what it exposes (signals)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dmc_optim.errors import InvalidInputError
 from dmc_optim.ranking import CAP_S, References
-from dmc_optim.ranking.references import Floats, Ints
+from dmc_optim.ranking.references import Bools, Floats, Ints
 from schemas.enums import Outcome, Status
 
 Codes = NDArray[np.int8]
@@ -36,13 +36,16 @@ class Problem:
     added_tests: int
     chars: Any
     references: References
+    kept: dict[Any, Bools] = field(default_factory=dict, init=False, repr=False)  # by filter, with the whole pool
+    limits: dict[Any, Floats] = field(default_factory=dict, init=False, repr=False)  # by filter and limit
 
     def __post_init__(self) -> None:
         if self.base_tests < 0 or self.added_tests < 0:
             raise InvalidInputError("a problem cannot have a negative number of tests")
         if self.chars is None:
             return
-        chars = np.asarray(self.chars)
+        chars = np.array(self.chars)
+        chars.setflags(write=False)  # what filters kept is remembered
         if chars.shape != (self.references.n_tests,):
             raise InvalidInputError(
                 f"chars has shape {chars.shape} but the references cover {self.references.n_tests} optimization tests"

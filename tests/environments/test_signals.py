@@ -227,6 +227,17 @@ def test_no_rollout_gives_empty_signals_and_no_environment_is_refused():
         Grid([])
 
 
+def test_limits_remembered_by_a_problem_do_not_reach_candidates_left_out_of_the_pool():
+    raw = np.random.default_rng(5).lognormal(size=(6, 4))
+    grid = Grid(configurations("rel_filter", "rel_timeout", "ranked_timeout"))
+    used, fresh = (Problem(0, 0, None, References(raw)) for _ in range(2))
+    grid.evaluate(used, Rollouts.stack([Rollout([], [], ["success"] * 4, raw[0])]))
+    left_out = [grid.evaluate(problem, Rollouts.from_references(problem)).q for problem in (used, fresh)]
+    np.testing.assert_array_equal(*left_out)
+    plain = [grid.evaluate(p, Rollouts.stack([Rollout([], [], ["success"] * 4, raw[1])])).q for p in (used, fresh)]
+    np.testing.assert_array_equal(*plain)
+
+
 def test_operators_compose_freely():
     env = compose(pre=AbsoluteFilter(2.5), intra=AbsoluteLimit(2.5), post=QpRanking(0.7), rho=0.5)
     got = env.evaluate(PROBLEM, _rollout())
