@@ -2,8 +2,9 @@
 
     python bench/bench_rollout.py
 
-Times the training path (statuses and durations in, signals of one environment, reward out; references and limits prepared once
-a problem) for each of the paper's four keepers and for QP, and a loop that recomputes the same reward cell by cell.
+Times the training path (statuses and durations in, signals of one environment, reward out; references and
+limits prepared once a problem) for each of the paper's four keepers and for QP, and a loop that recomputes the same
+reward cell by cell.
 Prints the median of each, their ratio, the target of 1 ms, and whether both gave the same reward.
 """
 
