@@ -15,7 +15,7 @@ Connection = duckdb.DuckDBPyConnection
 Floats = NDArray[np.float64]
 GROUPS = ("original", "correctness", "optimization")
 CATEGORIES = ("public", "private", "generated", "correctness", "optimization")
-GRID = tuple(float(x) for x in np.geomspace(0.001, 10.0, 60))
+GRID = tuple(float(x) for x in np.geomspace(1e-4, 10.0, 76))
 _PAPER_POOLED: dict[str, dict[str, float]] = {
     "original": {"tests": 106_974, "mean": 0.088, "p90": 0.090, "p95": 0.145, "p99": 0.463, "over_1": 0.0042},
     "correctness": {"tests": 118_551, "mean": 0.137, "p90": 0.209, "p95": 0.407, "p99": 1.378, "over_1": 0.0154},
