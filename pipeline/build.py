@@ -54,10 +54,11 @@ def build(request: BuildRequest, say: Callable[[str], None]) -> BuildResult:
             "executions": sum(record.get("executions") or 0 for record in done.values()),
         }
         layout.write_json(layout.path("manifest.json"), manifest)
-        if result.ran and Stage.DATASETS in done:
+        card = layout.path("dataset", "README.md")
+        if Stage.DATASETS in done and (result.ran or not layout.fs.exists(card)):
             from dmc_optim.artifacts.card import render_card
 
-            layout.write_bytes(layout.path("dataset", "README.md"), render_card(request.out).encode())
+            layout.write_bytes(card, render_card(request.out).encode())
     result.seconds = time.monotonic() - started
     return result
 
