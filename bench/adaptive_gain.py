@@ -124,15 +124,17 @@ def main() -> None:
     config = load_config(args.config)
     spec = serve(Script(source_names(args.source), RecordedCompletions.load(args.recorded), config.seed))
     k, more = args.attempts, args.more
+    # One directory for all: what an earlier build executed is reused. The adaptive one goes before the larger plain
+    # one, whose answers would else stand for the further attempts.
     arms = {
         f"plain, {k} attempts": (k, 0),
-        f"plain, {k + more} attempts": (k + more, 0),
         f"adaptive, {k} + {more}": (k, more),
+        f"plain, {k + more} attempts": (k + more, 0),
     }
     found = []
-    for name, (attempts, extra) in arms.items():
-        synthesis = replace(config.synthesis, attempts=attempts, adaptive_attempts=extra)
-        with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (attempts, extra) in arms.items():
+            synthesis = replace(config.synthesis, attempts=attempts, adaptive_attempts=extra)
             request = BuildRequest(
                 str(args.source),
                 f"{folder}/out",
@@ -146,9 +148,9 @@ def main() -> None:
             cursor = connect(request.out).execute(FIGURES)
             names = [column for column, *_ in cursor.description or ()]
             found.append({"arm": name, **dict(zip(names, cursor.fetchone() or (), strict=True))})
-    print(
-        json.dumps(found, indent=1) if args.json else text_table(list(found[0]), [list(row.values()) for row in found])
-    )
+            print(found[-1], file=sys.stderr, flush=True)
+    rows = [list(row.values()) for row in found]
+    print(json.dumps(found, indent=1) if args.json else text_table(list(found[0]), rows))
 
 
 if __name__ == "__main__":
