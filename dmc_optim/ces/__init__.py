@@ -16,6 +16,7 @@ from dmc_optim.ces.types import (
     TestCase,
 )
 from dmc_optim.errors import ConfigError
+from schemas.enums import Status
 
 __all__ = [
     "Cancellable",
@@ -24,6 +25,7 @@ __all__ = [
     "Limits",
     "Request",
     "Result",
+    "Status",
     "StopRule",
     "TestCase",
     "connect",

@@ -41,7 +41,7 @@ class Embedded:
         node: str = "",
         epoch: int = 0,
     ) -> None:
-        plan = tiers.choose(tier or os.environ.get(tiers.ENVIRONMENT), tiers.read_facts())
+        self.plan = plan = tiers.choose(tier or os.environ.get(tiers.ENVIRONMENT), tiers.read_facts())
         found = interpreter.find(executable)
         self._lease = CoreLease(admission.slots_for(slots), os.sched_getaffinity(0))
         cores = self._lease.cores
@@ -96,6 +96,11 @@ class Embedded:
     def slots(self) -> int:
         """Number of slots."""
         return len(self._slots)
+
+    @property
+    def slot_names(self) -> list[str]:
+        """Names of the slots, and of their cgroups."""
+        return [slot.name for slot in self._slots]
 
     @property
     def supervisor_pids(self) -> list[int]:

@@ -31,7 +31,7 @@ def build(interpreter: Interpreter, owner: int, tmp_bytes: int, zygote_source: s
     links = _sonames(interpreter.libraries)
     loader = os.open(os.path.realpath(interpreter.loader), os.O_PATH)
     devices = {name: os.open(f"/dev/{name}", os.O_PATH) for name in _DEVICES}
-    top_links = {name: os.readlink(f"/{name}") for name in ("lib", "lib64", "bin") if os.path.islink(f"/{name}")}
+    top_links = {name: os.readlink(f"/{name}") for name in ("lib", "lib64") if os.path.islink(f"/{name}")}
 
     ns.mount("tmpfs", STAGE, "tmpfs", ns.MS_NOSUID | ns.MS_NODEV, "mode=755,size=4m,nr_inodes=4096")
     for name, target in top_links.items():

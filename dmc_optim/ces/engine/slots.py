@@ -65,6 +65,7 @@ class Slot:
     """One supervisor and one thread."""
 
     def __init__(self, configure: Configure, labels: Labels, source: Source, cache: BlobCache) -> None:
+        self.name = configure.name
         self._configure = configure
         self._labels = labels
         self._source = source

@@ -5,10 +5,12 @@ The solution may have rebound anything, builtins included; what is needed after 
 
 from __future__ import annotations
 
+import _weakref
 import atexit
 import builtins
 import gc
 import os
+import signal
 import sys
 
 # the one import for type annotations alone is not made inside the sandbox
@@ -34,44 +36,61 @@ def main_module() -> Any:
 
 def run(
     code: Any,
-    namespace: dict[str, Any],
+    namespaces: list[dict[str, Any]],
     flag: Any,
     *,
     leave: Any = os._exit,
     run_exit_functions: Any = atexit._run_exitfuncs,
-    collect: Any = gc.collect,
-    modules: Any = sys.modules,
     is_a: Any = isinstance,
     exit_type: Any = SystemExit,
+    interrupt_type: Any = KeyboardInterrupt,
     memory_type: Any = MemoryError,
     any_type: Any = BaseException,
 ) -> None:
-    """Execute the program; does not return. flag[0] becomes 1 for an uncaught MemoryError."""
-    status = 0
+    """Execute the program; does not return. flag[0] becomes 1 for an uncaught MemoryError.
+
+    namespaces: the program's globals, alone in a list so that the caller keeps no reference to them.
+    """
+    status, interrupted = 0, False
+    namespace = namespaces.pop()
     try:
         exec(code, namespace)
     except any_type as error:
         if is_a(error, exit_type):
             status = exit_status(error.code)
         else:
-            status = 1
             if is_a(error, memory_type):
                 flag[0] = 1
-            show_exception(error)
-    try:
-        threading = modules.get("threading")
-        if threading is not None:
-            threading._shutdown()
-    except any_type as error:
-        show_exception(error)
+            interrupted = is_a(error, interrupt_type)
+            status = show_exception(error)
+    wait_for_threads()
     try:
         run_exit_functions()
     except any_type:
         pass
     status = flush_streams(status)
-    clear_module(namespace)
-    collect()
-    leave(flush_streams(status))
+    del namespace
+    clear_main()
+    status = flush_streams(status)
+    if interrupted:
+        end_by_interrupt()
+    leave(status)
+
+
+def wait_for_threads(modules: Any = sys.modules) -> None:
+    """Threads that are no daemons are waited for, as at the exit of an interpreter."""
+    try:
+        threading = modules.get("threading")
+        if threading is not None:
+            threading._shutdown()
+    except BaseException as error:
+        show_exception(error)
+
+
+def end_by_interrupt(set_handler: Any = signal.signal, kill: Any = os.kill, own_pid: Any = os.getpid) -> None:
+    """An uncaught KeyboardInterrupt ends the process by the signal."""
+    set_handler(2, signal.SIG_DFL)
+    kill(own_pid(), 2)
 
 
 def exit_status(code: Any, is_a: Any = isinstance, whole: Any = int, text: Any = str, write: Any = os.write) -> int:
@@ -91,15 +110,18 @@ def exit_status(code: Any, is_a: Any = isinstance, whole: Any = int, text: Any =
     return 1
 
 
-def show_exception(error: BaseException, kind: Any = type) -> None:
-    """Print a traceback without the frame of this file."""
+def show_exception(error: BaseException, kind: Any = type, exit_type: Any = SystemExit) -> int:
+    """Print a traceback without the frame of this file; returns the exit status, which a hook may choose."""
     try:
         trace = error.__traceback__
         if trace is not None:
             trace = trace.tb_next
         sys.excepthook(kind(error), error.with_traceback(trace), trace)
+    except exit_type as wish:
+        return exit_status(wish.code)
     except BaseException:
         pass
+    return 1
 
 
 def flush_streams(status: int, attribute: Any = getattr) -> int:
@@ -114,12 +136,28 @@ def flush_streams(status: int, attribute: Any = getattr) -> int:
     return status
 
 
-def clear_module(namespace: dict[str, Any], names: Any = list) -> None:
-    """Drop the program's globals in CPython's order, so that finalizers run and open files are flushed."""
+def clear_main(
+    modules: Any = sys.modules,
+    enabled: Any = gc.isenabled,
+    collect: Any = gc.collect,
+    weak: Any = _weakref.ref,
+    names: Any = list,
+) -> None:
+    """Let go of __main__ in CPython's order, so that finalizers run and open files are flushed."""
     try:
-        for private in (True, False):
-            for name in names(namespace):
-                if (name[:1] == "_" and name[1:2] != "_") is private and name != "__builtins__":
-                    namespace[name] = None
+        if enabled():
+            collect()  # while all is reachable: this sets the order in which the next collection finds things
+        module = modules.pop("__main__", None)
+        still_there = weak(module)
+        del module
+        collect()
+        module = still_there()
+        if module is not None:
+            namespace = module.__dict__
+            for private in (True, False):
+                for name in names(namespace):
+                    if (name[:1] == "_" and name[1:2] != "_") is private and name != "__builtins__":
+                        namespace[name] = None
+            collect()
     except BaseException:
         pass

@@ -59,7 +59,7 @@ TYPE_CHECKING = False  # the import for annotations alone is not made inside the
 if TYPE_CHECKING:
     from typing import Any
 
-    Job = tuple[Any, dict[str, Any], mmap.mmap]
+    Job = tuple[Any, list[dict[str, Any]], mmap.mmap]
 
 _libc = ctypes.CDLL(None)
 _setup: dict[str, Any] = {}
@@ -111,13 +111,13 @@ def template(conn: _socket.socket, flag: mmap.mmap) -> Job:
         conn.send(b"S" + f"{type(error).__name__}: {error}".encode("utf-8", "replace")[:400])
         select.poll().poll()  # until the supervisor ends this process
     preloaded = ",".join(preload(source)).encode()
-    namespace = main_module().__dict__
     empty = compile("", CODE_PATH, "exec")
     gc.collect()
     gc.freeze()
+    namespaces = [main_module().__dict__]  # after the freeze, so that it can be collected at the program's end
     if kind in (b"O", b"E"):
         become_only_run(conn, files, preloaded)
-        return (code if kind == b"O" else empty), namespace, flag
+        return (code if kind == b"O" else empty), namespaces, flag
     conn.send(COMPILED.pack(b"K", time.process_time_ns()) + preloaded)
     ready = select.poll()
     ready.register(conn, select.POLLIN)
@@ -134,7 +134,7 @@ def template(conn: _socket.socket, flag: mmap.mmap) -> Job:
             drop_privileges(protected)
             kind, files = receive(conn)
             take_files(files)
-            return (code if kind == b"R" else empty), namespace, flag
+            return (code if kind == b"R" else empty), namespaces, flag
         reply = reap(pid, flag, b"D")
         if ready.poll(0):
             os._exit(_GONE)  # the run ended before it took its message: its set-up failed, which is no verdict
@@ -315,5 +315,4 @@ def start() -> _socket.socket:
     return conn
 
 
-_job = serve(start())
-run(*_job)
+run(*serve(start()))
