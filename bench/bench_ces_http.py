@@ -3,7 +3,7 @@
     python bench/bench_ces_http.py [--source PROBLEMS.parquet] [--rounds 3] [--slots 2] [--batch 32] [--json]
 
 Work set: with --source (a CodeContests table), the first 12 problems with at least 5 correct solutions and 40 tests:
-5 correct and all incorrect solutions each, their first 40 tests. Without it, programs made here of the same sizes.
+5 correct and one incorrect solution each, their first 40 tests: 2,880 executions. Without it, programs made here.
 Beside throughput: the forms the wire could have, a 20 MB input, and how fast work stops when its client is gone.
 """
 
@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import httpx2
+import psutil
 
 from dmc_optim.ces import Executor, Limits, Request, Result, TestCase, connect
 from dmc_optim.ces.service.wire import decode_line, decode_result, encode_request, encode_result
 from schemas.enums import Status
 
-PROBLEMS, CORRECT, TESTS = 12, 5, 40
+PROBLEMS, CORRECT, INCORRECT, TESTS = 12, 5, 1, 40
 
 
 def problems_of(source: Path) -> Iterator[tuple[list[bytes], list[TestCase]]]:
@@ -48,7 +49,7 @@ def problems_of(source: Path) -> Iterator[tuple[list[bytes], list[TestCase]]]:
         ]
         correct = row["solutions"]["solution"]
         if len(correct) >= CORRECT and len(tests) >= TESTS:
-            programs = [*correct[:CORRECT], *row["incorrect_solutions"]["solution"]]
+            programs = [*correct[:CORRECT], *row["incorrect_solutions"]["solution"][:INCORRECT]]
             yield [program.encode() for program in programs], tests[:TESTS]
             taken += 1
         if taken == PROBLEMS:
@@ -94,43 +95,68 @@ def service(slots: int) -> Iterator[str]:
         process.wait()
 
 
-def throughput(executor: Executor, requests: list[Request]) -> tuple[float, list[list[Status]]]:
-    """Executions a second, and the statuses by request."""
+def throughput(executor: Executor, requests: list[Request]) -> tuple[float, float, list[list[Status]]]:
+    """Executions a second; core milliseconds an execution, of client, service, engine and programs; the statuses."""
     list(executor.execute_many(requests[:8]))  # warm: interpreters, connections, caches
-    started = time.perf_counter()
+    started, busy = time.perf_counter(), core_seconds()
     answers = dict(executor.execute_many(requests))
-    elapsed = time.perf_counter() - started
-    return sum(map(len, answers.values())) / elapsed, [[r.status for r in answers[i]] for i in range(len(requests))]
+    elapsed, busy = time.perf_counter() - started, core_seconds() - busy
+    count = sum(map(len, answers.values()))
+    return count / elapsed, busy / count * 1e3, [[r.status for r in answers[i]] for i in range(len(requests))]
+
+
+def core_seconds() -> float:
+    """CPU time of this process and all its descendants, those that have ended included."""
+    this = psutil.Process()
+    return sum(sum(process.cpu_times()[:4]) for process in (this, *this.children(recursive=True)))
 
 
 def compare(requests: list[Request], slots: int, rounds: int) -> dict[str, Any]:
-    embedded, http, statuses, disagreements = [], [], Counter[str](), 0
+    """Both ways in turn, `rounds` times. ratio: HTTP over embedded throughput, median of the rounds."""
+    rates: dict[str, list[float]] = {"embedded": [], "http": []}
+    cores: dict[str, list[float]] = {"embedded": [], "http": []}
+    statuses, disagreements = Counter[str](), 0
     for _ in range(rounds):
+        answers = {}
         with closing(connect("embedded", slots=slots)) as engine:
-            rate, direct = throughput(engine, requests)
-        embedded.append(rate)
+            measured = {"embedded": throughput(engine, requests)}
         with service(slots) as url, closing(connect(url)) as client:
-            rate, remote = throughput(client, requests)
-        http.append(rate)
-        statuses.update(status.value for answer in remote for status in answer)
-        disagreements += sum(a != b for x, y in zip(direct, remote, strict=True) for a, b in zip(x, y, strict=True))
+            measured["http"] = throughput(client, requests)
+        for way, (rate, core_ms, answer) in measured.items():
+            rates[way].append(rate)
+            cores[way].append(core_ms)
+            answers[way] = [status for statuses in answer for status in statuses]
+        statuses.update(status.value for status in answers["http"])
+        disagreements += sum(a != b for a, b in zip(answers["embedded"], answers["http"], strict=True))
     return {
         "executions": sum(len(request.tests) for request in requests),
         "requests": len(requests),
-        "embedded_per_s": embedded,
-        "http_per_s": http,
-        "ratio": statistics.median(h / e for h, e in zip(http, embedded, strict=True)),
+        "embedded_per_s": rates["embedded"],
+        "http_per_s": rates["http"],
+        "ratio": statistics.median(h / e for h, e in zip(rates["http"], rates["embedded"], strict=True)),
+        "embedded_core_ms": cores["embedded"],
+        "http_core_ms": cores["http"],
         "disagreements": disagreements,
         "statuses": dict(statuses),
     }
 
 
 def wire_forms() -> dict[str, float]:
-    """Microseconds to write and read one result, in the form we use and in a binary frame; and a 1 MB output in each."""
+    """Microseconds to write and read one result, as a JSON line and as a binary frame; and a 1 MiB output in each."""
     result = Result(
-        "t17", Status.SUCCESS, duration_s=0.00123, cpu_s=0.00123, wall_s=0.0031, queue_s=0.004, peak_memory_bytes=9_629_696,
-        node="node-3", epoch=2, tier="full-v1", interpreter="cpython 3.11.7; numpy 2.4.6", engine="dmc-optim 0.1.0",
-    )  # fmt: skip
+        "t17",
+        Status.SUCCESS,
+        duration_s=0.00123,
+        cpu_s=0.00123,
+        wall_s=0.0031,
+        queue_s=0.004,
+        peak_memory_bytes=9_629_696,
+        node="node-3",
+        epoch=2,
+        tier="full-v1",
+        interpreter="cpython 3.11.7; numpy 2.4.6",
+        engine="dmc-optim 0.1.0",
+    )
     output = os.urandom(1 << 20)
     fields = struct.Struct("<IB4dQ")
 
@@ -201,7 +227,8 @@ def large_input(url: str) -> dict[str, float]:
 def stop_after_leaving(url: str) -> list[float]:
     """Seconds from the moment a client is gone until no slot works for it."""
     body = encode_request(Request(b"while True: pass\n", (TestCase("a", b""),), Limits(time_s=60.0)))
-    head = f"POST /v1/execute HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = "POST /v1/execute HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    head += f"Content-Length: {len(body)}\r\n\r\n"
     port = int(url.rsplit(":", 1)[1])
     waits = []
     for _ in range(5):

@@ -26,6 +26,7 @@ class StandIn:
         self._node = node
         self._cancelled: dict[str, threading.Event] = {}
         self._lock = threading.Lock()
+        self._free = threading.Semaphore(slots)
         self.started: Counter[str] = Counter()
         self.ended: Counter[str] = Counter()
         self.now = 0
@@ -60,6 +61,15 @@ class StandIn:
     def close(self) -> None: ...
 
     def _one(self, request: Request, test: TestCase, behaviour: dict[str, Any], stop: threading.Event) -> Result | None:
+        while not self._free.acquire(timeout=0.01):
+            if stop.is_set():
+                return None
+        try:
+            return self._run(request, test, behaviour, stop)
+        finally:
+            self._free.release()
+
+    def _run(self, request: Request, test: TestCase, behaviour: dict[str, Any], stop: threading.Event) -> Result | None:
         self._note("start", test.id, self.started)
         with self._lock:
             self.now += 1

@@ -270,7 +270,7 @@ def test_without_a_token_only_loopback_names_are_served(tmp_path: Path, host: st
 def test_a_full_queue_answers_429_and_keeps_what_it_accepted(tmp_path: Path) -> None:
     with node(tmp_path, StandIn(1), queue_limit=0) as (client, executor):
         app_node = client.app.state.node  # type: ignore[attr-defined]
-        app_node.arriving = 1  # another client's body is on its way
+        app_node.arriving = 2  # bodies of others are on their way, as many as the engine is handed at once
         refused = post(client, Request(program(), suite(1)))
         detail = error(refused, 429)
         assert detail["code"] == "queue_full" and detail["retry_after_s"] > 0

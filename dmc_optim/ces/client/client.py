@@ -28,7 +28,7 @@ from schemas.enums import Status
 TOKEN_VARIABLE = "DMC_OPTIM_CES_TOKEN"
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:\-]{1,100}")
-_REQUESTS_PER_SLOT = 2  # one runs, one waits at the node, so that no slot stands idle while an answer travels
+_REQUESTS_PER_SLOT = 3  # nodes hand their engines two per slot; one more waits there while an answer travels
 _MOST_THREADS = 512
 _MISSES_UNTIL_INLINE = 3
 _RESUME_AFTER_S = 0.02

@@ -1,4 +1,4 @@
-"""The bounded queue of a node and the threads that feed its executor, one for each slot."""
+"""The queue of a node and the threads that feed its executor."""
 
 import asyncio
 import logging
@@ -71,11 +71,11 @@ class Dispatcher:
         """Jobs in the queue."""
         return len(self._waiting)
 
-    def start(self, slots: int) -> None:
-        """Start the threads; call it inside the running event loop."""
+    def start(self, threads: int) -> None:
+        """Start so many threads, each with one job at a time; call it inside the running event loop."""
         self._loop = asyncio.get_running_loop()
-        for number in range(slots):
-            thread = threading.Thread(target=self._work, name=f"ces-slot-{number}", daemon=True)
+        for number in range(threads):
+            thread = threading.Thread(target=self._work, name=f"ces-job-{number}", daemon=True)
             thread.start()
             self._threads.append(thread)
 
@@ -139,8 +139,7 @@ class Dispatcher:
                 return None
             job = self._waiting.popleft()
             job.state = JobState.RUNNING
-            job.progress_at = self._clock()
-            job.waited_s = job.progress_at - job.accepted_at
+            job.waited_s = self._clock() - job.accepted_at
             self.running.add(job)
             return job
 

@@ -43,7 +43,6 @@ class Job:
     base: int = 0
     state: JobState = JobState.WAITING
     accepted_at: float = 0.0
-    progress_at: float = 0.0
     waited_s: float = 0.0
     settled_at: float = 0.0
     cancelled: bool = False

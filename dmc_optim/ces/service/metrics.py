@@ -64,7 +64,7 @@ class Metrics:
         )
         self._wall = Histogram("ces_wall_seconds", "Wall time of executions.", buckets=_SECONDS, registry=registry)
         self._wait = Histogram(
-            "ces_queue_wait_seconds", "Wait of requests for a slot.", buckets=_SECONDS, registry=registry
+            "ces_queue_wait_seconds", "Wait of requests before the engine.", buckets=_SECONDS, registry=registry
         )
         self._retries = Counter("ces_engine_retries", "Executions repeated by the engine.", registry=registry)
         self._epoch = Gauge("ces_epoch", "Service-state epoch of the last result.", registry=registry)
@@ -111,7 +111,7 @@ class Metrics:
             self._window.add("unknown")
 
     def waited(self, seconds: float) -> None:
-        """Note how long a request waited for its slot."""
+        """Note how long a request waited in the queue."""
         self._wait.observe(seconds)
 
     def request(self, outcome: str) -> None:

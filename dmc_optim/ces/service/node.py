@@ -30,6 +30,7 @@ _DOWN_UNTIL_RESTART_S = 120.0
 _PATIENCE_S = 60.0  # beyond the longest time an execution may take, re-runs included
 _RERUNS = 4
 _RETRY_AFTER_BOUNDS_S = (0.1, 30.0)
+_JOBS_PER_SLOT = 2  # handed to the executor, so that a slot finds its next job there the moment it is free
 
 
 class Admission:
@@ -74,6 +75,7 @@ class Node:
         self._executor = executor
         self._clock = clock
         self._slots = executor.parallelism
+        self._hands = self._slots * _JOBS_PER_SLOT
         self._spool = SpoolDir(settings.spool_dir)
         self.blobs = BlobStore(self._spool.path, settings.blob_memory_bytes, settings.blob_disk_bytes)
         self._ledger = Ledger(settings.ledger_entries, settings.ledger_bytes, settings.ledger_ttl_s, clock)
@@ -89,7 +91,8 @@ class Node:
         )
         self._serials = count()
         self._body_bytes: dict[Job, int] = {}
-        self._job_s = 0.1  # running mean of how long a job holds its slot
+        self._job_s = 0.1  # running mean of how long a job is with the executor
+        self._progress_at = clock()
         self._faults = 0
         self._probe: Result | None = None
         self._down_since = clock()
@@ -103,7 +106,7 @@ class Node:
 
     def start(self) -> None:
         """Start the threads and the periodic checks; call it inside the running event loop."""
-        self._dispatcher.start(self._slots)
+        self._dispatcher.start(self._hands)
         loop = asyncio.get_running_loop()
         self._tasks = [loop.create_task(self._keep_probed()), loop.create_task(self._keep_watched())]
 
@@ -162,9 +165,9 @@ class Node:
         )
 
     def retry_after_s(self) -> float:
-        """When a place in the queue is likely free: the queue's length over the pace of the slots."""
+        """When a place in the queue is likely free: the queue's length over the pace of the executor."""
         low, high = _RETRY_AFTER_BOUNDS_S
-        return min(high, max(low, (self._dispatcher.waiting + 1) * self._job_s / self._slots))
+        return min(high, max(low, (self._dispatcher.waiting + 1) * self._job_s / self._hands))
 
     def admit(self, request_id: str) -> Admission:
         """A place for a request whose body is about to be read. Raises Problem 429 or 503.
@@ -183,9 +186,8 @@ class Node:
                     "use another node, or try again after retry_after_s",
                     retry_after_s=_PROBE_EVERY_S,
                 )
-            # Jobs not yet taken by a free slot count as well, so an idle node with queue_limit 0 still takes work.
-            if len(self._body_bytes) + self.arriving >= self._slots + self.settings.queue_limit:
-                raise queue_full(self.retry_after_s(), f"{self._dispatcher.waiting} requests wait for a slot")
+            if len(self._body_bytes) + self.arriving >= self._hands + self.settings.queue_limit:
+                raise queue_full(self.retry_after_s(), f"{self._dispatcher.waiting} requests wait")
         return Admission(self)
 
     async def open(self, request_id: str, work: Work, start: int, admission: Admission) -> Job:
@@ -252,7 +254,7 @@ class Node:
     def _receive(self, job: Job, message: Message) -> None:
         if job.settled:  # the late word of a run that was given up
             return
-        job.progress_at = self._clock()
+        self._progress_at = self._clock()
         if isinstance(message, Ended):
             self._settle(job, message)
             return
@@ -322,7 +324,7 @@ class Node:
         return next(iter(self._executor.execute(request)))
 
     async def _keep_watched(self) -> None:
-        """Give up runs that the engine will never answer, so that their clients can ask elsewhere."""
+        """Give up runs when the engine answers nothing at all any more, so that their clients can ask elsewhere."""
         while True:
             await asyncio.sleep(1.0)
             now = self._clock()
@@ -331,7 +333,7 @@ class Node:
                     continue
                 template = job.work.template
                 longest = template.limits.time_s * template.limits.wall_factor * template.repetitions * _RERUNS
-                if now - job.progress_at > longest + _PATIENCE_S:
+                if now - max(self._progress_at, job.accepted_at + job.waited_s) > longest + _PATIENCE_S:
                     logger.error("the engine gave no result of request %s; giving it up", job.request_id)
                     self._dispatcher.running.discard(job)
                     self._settle(job, Ended(fault="the engine gave no result in time"))
@@ -349,10 +351,14 @@ class Node:
 
     def _watch(self) -> None:
         watch, blobs = self.metrics.watch, self.blobs
-        watch("ces_queue_depth", "Requests that wait for a slot.", lambda: self._dispatcher.waiting)
-        watch("ces_queue_capacity", "Requests that may wait for a slot.", lambda: self.settings.queue_limit)
-        watch("ces_in_flight", "Requests that hold a slot.", lambda: len(self._dispatcher.running))
-        watch("ces_slots", "Slots of the executor.", lambda: self._slots)
+        watch("ces_queue_depth", "Requests that wait to be handed to the engine.", lambda: self._dispatcher.waiting)
+        watch(
+            "ces_queue_capacity",
+            "Requests that may wait to be handed to the engine.",
+            lambda: self.settings.queue_limit,
+        )
+        watch("ces_in_flight", "Requests handed to the engine.", lambda: len(self._dispatcher.running))
+        watch("ces_slots", "Executions that run at the same time.", lambda: self._slots)
         watch("ces_ready", "1 when the node takes new work.", lambda: not self.not_ready())
         watch("ces_accepted_body_bytes", "Bytes of bodies of unfinished requests.", lambda: self.held_bytes)
         watch("ces_ledger_requests", "Request ids known.", lambda: len(self._ledger))

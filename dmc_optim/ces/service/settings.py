@@ -27,7 +27,7 @@ class ServiceSettings:
 
     token: bearer token asked of every call but the health probes; None serves loopback clients only.
     node: name put on every result; "" keeps the executor's own.
-    queue_limit, queue_bytes: accepted requests (their bodies' bytes) that wait for a slot; beyond: 429.
+    queue_limit, queue_bytes: accepted requests that wait for the engine, bytes of all their bodies; beyond: 429.
     max_body_bytes: the default holds one 64 MiB input in base64. max_blob_bytes: the largest single content.
     max_response_bytes: bound on tests × output cap of a request that asks for its outputs.
     memory_per_run_bytes: contents resolved at a time for a running request, so that many large inputs do not
