@@ -6,9 +6,9 @@ any order, on any number of workers. A program may fix its own behaviour with co
     # fake: wrong=0.5 timeout=0.1 crash=0 oom=0 duration=0.2 infrastructure=0
 
 wrong, timeout, crash, oom, infrastructure: shares of inputs with that outcome (of the hash's [0, 1) draw);
-duration: seconds, scaled by a workload drawn for the input and by noise drawn for the pair. Output is the hash of the input, the same for every program (a wrong one
-appends a mark), so that a consensus of right programs exists. A generator harness (input starts with
-`{"method":`) gets an input text made from its seed.
+duration: seconds, scaled by a workload drawn for the input and by noise drawn for the pair. Output is the hash of
+the input, the same for every program (a wrong one appends a mark), so that a consensus of right programs exists. A
+generator harness (input starts with `{"method":`) gets an input text made from its seed.
 """
 
 import hashlib

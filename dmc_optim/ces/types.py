@@ -129,11 +129,14 @@ class Executor(Protocol):
     def parallelism(self) -> int:
         """How many executions run at the same time."""
 
-    def execute(self, request: Request) -> Iterator[Result]: ...
+    def execute(self, request: Request) -> Iterator[Result]:
+        """Results of one request, in test order, as they are known."""
 
-    def execute_many(self, requests: Iterable[Request]) -> Iterator[tuple[int, list[Result]]]: ...
+    def execute_many(self, requests: Iterable[Request]) -> Iterator[tuple[int, list[Result]]]:
+        """(index of a request, its results) in the order in which requests finish."""
 
-    def close(self) -> None: ...
+    def close(self) -> None:
+        """Give back what is held; running requests end."""
 
 
 @runtime_checkable
@@ -144,4 +147,5 @@ class Cancellable(Protocol):
     ends early. Unknown ids are ignored. The service calls it when the client of a request is gone.
     """
 
-    def cancel(self, request_id: str) -> None: ...
+    def cancel(self, request_id: str) -> None:
+        """End the request of that id; unknown ids are ignored."""
