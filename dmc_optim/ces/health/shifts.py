@@ -17,6 +17,8 @@ from dmc_optim.errors import InvalidInputError
 Reading = Mapping[str, Sequence[float]]
 """Snippet → durations in seconds, one a repetition."""
 
+PRIOR_READINGS = 8  # how many readings' weight the suite's common spread has in a snippet's own
+
 STATISTICS = ("slope", "offset_s", "tail")
 
 
@@ -99,8 +101,12 @@ def _limits(history: NDArray[np.float64], rule: Rule) -> list[float]:
 def _slope_offset(baseline: NDArray[np.float64], medians: NDArray[np.float64]) -> tuple[float, float]:
     """(α, β) of medians = α·centre + β, weighted by how steady each snippet is. baseline: (K, n); medians: (n,)."""
     centre = np.median(baseline, axis=0)
-    # Half a percent: below it a snippet's spread over few readings is luck, and would take all the weight.
-    sigma = np.maximum(baseline.std(axis=0, ddof=1), 0.005 * centre)
+    k = len(baseline)
+    relative = baseline.var(axis=0, ddof=1) / centre**2
+    # A snippet's own spread over few readings is half luck: it is drawn towards that of all snippets, and never below
+    # half a percent, or the luckiest snippet would take all the weight.
+    shrunk = ((k - 1) * relative + PRIOR_READINGS * np.median(relative)) / (k - 1 + PRIOR_READINGS)
+    sigma = np.maximum(np.sqrt(shrunk), 0.005) * centre
     design = np.column_stack([centre, np.ones_like(centre)]) / sigma[:, None]
     alpha, beta = np.linalg.lstsq(design, medians / sigma, rcond=None)[0]
     return float(alpha), float(beta)
