@@ -31,7 +31,7 @@ _CREDENTIALS = struct.Struct("iII")
 _START_S = 20.0
 _KILL_GRACE_S = 5.0
 _KEPT_PROCESSES = 3  # the zygote, the template and the run that waits
-_ADDRESS_FACTOR = 16  # lazily allocated memory costs nothing; this only ends absurd requests at once
+_ADDRESS_FACTOR, _LEAST_ADDRESS = 16, 16 << 30  # lazy memory costs nothing: this only ends absurd requests at once
 _POLLED_ADDRESS_FACTOR = 4
 _READS = 64  # of stderr at one go, so that a flood cannot keep the supervisor from its clock
 _FILE_BYTES = 16 * MIB
@@ -175,13 +175,18 @@ class Sandbox:
         self._await_template()
         self._leave_out(0)
         self._cgroup.begin()
-        factor = _ADDRESS_FACTOR if self._cgroup.poll_s is None else _POLLED_ADDRESS_FACTOR
+        polled = self._cgroup.poll_s is not None
+        address = (
+            _POLLED_ADDRESS_FACTOR * limits.memory_bytes
+            if polled
+            else max(_ADDRESS_FACTOR * limits.memory_bytes, _LEAST_ADDRESS)
+        )
         message = _PROGRAM.pack(
             kind,
             expected_runs,
             max(limits.output_bytes + 1, _FILE_BYTES),
             int(limits.time_s * max(limits.wall_factor, 1.0)) + 5,
-            factor * limits.memory_bytes,
+            address,
             self._process_limit(limits),
         )
         self._send(message, fds)
