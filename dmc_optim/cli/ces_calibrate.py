@@ -36,13 +36,33 @@ def _service_options(command: Any) -> Any:
     return command
 
 
-_FAMILY = click.option(
-    "--family",
-    type=click.Choice([family.value for family in CalibrationFamily]),
-    default=CalibrationFamily.AFFINE.value,
-    show_default=True,
-    help="Family that corrects durations; all four are fitted and stored.",
-)
+def fit_options(command: Any) -> Any:
+    """Which fit corrects durations, and which runs enter it."""
+    for option in (
+        click.option(
+            "--max-inconclusive",
+            type=click.FloatRange(0, 1),
+            default=0.01,
+            show_default=True,
+            help="Share of executions without a verdict above which a run of a problem is left out.",
+        ),
+        click.option(
+            "--weighting",
+            type=click.Choice(["none", "relative"]),
+            default="none",
+            show_default=True,
+            help="What is squared: errors in seconds, or relative to the stored duration.",
+        ),
+        click.option(
+            "--family",
+            type=click.Choice([family.value for family in CalibrationFamily]),
+            default=CalibrationFamily.AFFINE.value,
+            show_default=True,
+            help="Family that corrects durations; all four are fitted.",
+        ),
+    ):
+        command = option(command)
+    return command
 
 
 @click.command()
@@ -62,14 +82,7 @@ _FAMILY = click.option(
 @click.option(
     "--max-tests", type=click.IntRange(min=1), help="Optimization tests of a problem at most (seeded choice)."
 )
-@_FAMILY
-@click.option(
-    "--max-inconclusive",
-    type=click.FloatRange(0, 1),
-    default=0.01,
-    show_default=True,
-    help="Share of executions without a verdict above which a run of a problem is left out.",
-)
+@fit_options
 @click.option("--new", "fresh", is_flag=True, help="Start a new campaign even if one like it is unfinished.")
 @click.option("--refit", metavar="CAMPAIGN", help="Execute nothing: fit a recorded campaign again.")
 @click.option("--dry-run", is_flag=True, help="Say what would be executed, and stop.")
@@ -88,6 +101,7 @@ def calibrate(
     max_solutions: int | None,
     max_tests: int | None,
     family: str,
+    weighting: str,
     max_inconclusive: float,
     fresh: bool,
     refit: str | None,
@@ -115,7 +129,7 @@ def calibrate(
 
     layout = Layout(directory)
     if refit is not None:
-        analyses = _analyse(find_campaign(layout, refit), CalibrationFamily(family), max_inconclusive, seed)
+        analyses = analyse_campaign(find_campaign(layout, refit), family, weighting, max_inconclusive, seed)
         _store_and_print(layout, analyses, output, as_json)
         return
     plan = make_plan(layout, CampaignSettings(problems, runs, seed, pool, max_solutions, max_tests))
@@ -125,7 +139,7 @@ def calibrate(
     click.echo(_plan_text(plan), err=True)
     with closing(ces.connect(service, slots=slots, tier=tier, token=token)) as executor:
         campaign = _execute(layout, plan, fresh, executor, quiet)
-    analyses = _analyse(campaign, CalibrationFamily(family), max_inconclusive, seed)
+    analyses = analyse_campaign(campaign, family, weighting, max_inconclusive, seed)
     _store_and_print(layout, analyses, output, as_json)
 
 
@@ -138,11 +152,16 @@ def _execute(layout: "Layout", plan: "Plan", fresh: bool, executor: "Executor", 
     return campaign
 
 
-def _analyse(campaign: "Campaign", family: CalibrationFamily, max_inconclusive: float, seed: int) -> list["Analysis"]:
+def analyse_campaign(
+    campaign: "Campaign", family: str, weighting: str, max_inconclusive: float, seed: int
+) -> list["Analysis"]:
+    """One analysis for each epoch of stored durations; options as the commands take them."""
     from dmc_optim.ces.calibration.analysis import analyse
+    from dmc_optim.ces.calibration.fit import Weighting
     from dmc_optim.ces.calibration.load import load_campaign
 
-    return [analyse(loaded, family, seed) for loaded in load_campaign(campaign, max_inconclusive)]
+    chosen, weights = CalibrationFamily(family), Weighting(weighting)
+    return [analyse(loaded, chosen, seed, weights) for loaded in load_campaign(campaign, max_inconclusive)]
 
 
 def _store_and_print(layout: "Layout", analyses: list["Analysis"], output: Path | None, as_json: bool) -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from dmc_optim.cli.ces_calibrate import analyse_campaign, fit_options
 from dmc_optim.cli.study import emit, output_options
 from schemas.enums import CalibrationFamily
 
@@ -46,26 +47,14 @@ def fallback(
 @click.command()
 @click.argument("directory", metavar="DIR")
 @click.option("--campaign", "names", multiple=True, help="Campaigns to show, oldest first; default: all finished ones.")
-@click.option(
-    "--family",
-    type=click.Choice([family.value for family in CalibrationFamily]),
-    default=CalibrationFamily.AFFINE.value,
-    show_default=True,
-    help="Family of the correction.",
-)
-@click.option(
-    "--max-inconclusive",
-    type=click.FloatRange(0, 1),
-    default=0.01,
-    show_default=True,
-    help="Share of executions without a verdict above which a run of a problem is left out.",
-)
+@fit_options
 @click.option("--seed", type=int, default=0, show_default=True, help="Seed of candidates and injected noise.")
 @output_options
 def calibration(
     directory: str,
     names: tuple[str, ...],
     family: str,
+    weighting: str,
     max_inconclusive: float,
     seed: int,
     output: Path | None,
@@ -81,10 +70,8 @@ def calibration(
       dmc-optim study calibration out -o calibration.html
     """
     from dmc_optim.artifacts.layout import Layout
-    from dmc_optim.ces.calibration.analysis import analyse
     from dmc_optim.ces.calibration.campaign import campaigns, find_campaign
     from dmc_optim.ces.calibration.grid import Affine
-    from dmc_optim.ces.calibration.load import load_campaign
     from dmc_optim.studies.calibration import calibration_report
     from dmc_optim.studies.calibration_sensitivity import boards, calibration_sweep, noise_sweep
 
@@ -92,9 +79,9 @@ def calibration(
     finished = [campaign for campaign in campaigns(layout) if campaign.complete]
     chosen = [find_campaign(layout, name) for name in names] or finished or [find_campaign(layout, None)]
     analyses = [
-        analyse(loaded, CalibrationFamily(family), seed)
+        analysis
         for campaign in chosen
-        for loaded in load_campaign(campaign, max_inconclusive)
+        for analysis in analyse_campaign(campaign, family, weighting, max_inconclusive, seed)
     ]
     last = analyses[-1]
     extra = []

@@ -57,7 +57,7 @@ def calibration_report(analyses: Sequence[Analysis], extra: Sequence[Table] = ()
             "Stored reference durations beside fresh ones of the same (problem, test, solution) triples, averaged"
             " over repeated runs. Every error is of predictions for problems that the fit has not seen."
         ),
-        settings={"campaign": last.loaded.campaign, "chosen": last.chosen.value},
+        settings={"campaign": last.loaded.campaign, "chosen": last.chosen.value, "weighting": fit.weighting.value},
         facts=_facts(last, fit),
         tables=[*tables, *extra],
         figures=_figures(analyses),
@@ -72,6 +72,7 @@ _FAMILY_COLUMNS = (
     Column("coefficients", "Coefficients"),
     Column("cv_r2", "CV R²", ".4f"),
     Column("cv_rmse_ms", "CV RMSE (ms)", ".2f"),
+    Column("cv_relative", "CV error (rel.)", ".1%"),
     Column("train_r2", "Train R²", ".4f"),
     Column("n_pairs", "Pairs", ",d"),
     Column("note", "Note"),
@@ -132,6 +133,7 @@ def family_rows(analysis: Analysis) -> list[Row]:
                 "values": list(fit.coefficients),
                 "cv_r2": fit.cv_r2,
                 "cv_rmse_ms": 1000 * fit.cv_rmse_s,
+                "cv_relative": fit.cv_relative,
                 "train_r2": fit.train_r2,
                 "n_pairs": fit.n_pairs,
                 "note": "chosen" if family is analysis.chosen else "",
@@ -255,6 +257,8 @@ def _facts(analysis: Analysis, fit: Fit) -> list[tuple[str, str]]:
         ("error on unseen problems", f"{1000 * fit.cv_rmse_s:.2f} ms"),
         ("pooled pairs", f"{fit.n_pairs:,}"),
     ]
+    if analysis.warning is not None:
+        facts.append(("warning", analysis.warning))
     if analysis.noise.cv is not None:
         facts.append(("duration CV over runs, median", f"{analysis.noise.cv.median:.2%}"))
     return facts
@@ -268,6 +272,7 @@ def _summary(analysis: Analysis, fit: Fit) -> Row:
         "chosen": {**asdict(fit), "coefficients": list(fit.coefficients)},
         "variance": asdict(analysis.variance),
         "noise": asdict(analysis.noise),
+        "warning": analysis.warning,
         "agreement": asdict(analysis.agreement) if analysis.agreement else None,
         "profile": analysis.profile,
     }

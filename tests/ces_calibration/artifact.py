@@ -10,7 +10,7 @@ import numpy as np
 
 from dmc_optim.artifacts.layout import Layout
 from dmc_optim.artifacts.sink import ParquetSink
-from dmc_optim.ces.types import Request, Result
+from dmc_optim.ces.types import Request, Result, TestCase
 from schemas import TABLES
 from schemas.enums import Status
 
@@ -31,6 +31,7 @@ class PlantedService:
     epoch: int = 0
     fail: Callable[[bytes, str, int], Status | None] = lambda code, test, asked: None
     asked: dict[tuple[bytes, str], int] = field(default_factory=dict)
+    extra: Callable[[str], float] = lambda test: 1.0
     closed: bool = False
 
     def __post_init__(self) -> None:
@@ -50,9 +51,7 @@ class PlantedService:
             times = self.asked.get(key, 0)
             self.asked[key] = times + 1
             status = self.fail(request.code, test.id, times) or Status.SUCCESS
-            yield Result(
-                test.id, status, self._duration(request, test.input, status), epoch=self.epoch, engine="planted"
-            )
+            yield Result(test.id, status, self._duration(request, test, status), epoch=self.epoch, engine="planted")
 
     def execute_many(self, requests: Iterable[Request]) -> Iterator[tuple[int, list[Result]]]:
         for index, request in enumerate(requests):
@@ -61,7 +60,8 @@ class PlantedService:
     def close(self) -> None:
         self.closed = True
 
-    def _duration(self, request: Request, text: bytes, status: Status) -> float | None:
+    def _duration(self, request: Request, test: TestCase, status: Status) -> float | None:
+        text = test.input
         if status is Status.INFRASTRUCTURE:
             return None
         if status is Status.TIMEOUT:
@@ -71,7 +71,8 @@ class PlantedService:
             true = float(factor[1]) * float(text)
         else:  # a sentinel: some fixed time of its own
             true = 0.005 * (1 + hashlib.sha256(request.code + text[:20]).digest()[0] % 60)
-        return max(1e-4, (self.slope * true + self.offset_s) * (1 + self.cv * self.rng.normal()))
+        duration = (self.slope * true + self.offset_s) * self.extra(test.id)
+        return max(1e-4, duration * (1 + self.cv * self.rng.normal()))
 
 
 def build_artifact(

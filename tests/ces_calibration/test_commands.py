@@ -94,6 +94,22 @@ def test_a_recorded_campaign_can_be_fitted_again(layout, planted):
     assert planted.executions == executed
 
 
+def test_a_correction_that_ranks_worse_than_none_is_called_so(layout, planted):
+    planted.slope, planted.offset_s, planted.cv = 1.0, 0.0, 0.0
+    # One slow test that got much slower bends the unweighted fit, and the short tests pay for it.
+    longest = {
+        max((float(r["input"]), r["test_id"]) for r in layout.rows("tests") if r["problem_id"] == p)[1]
+        for p in ("p0", "p1")
+    }
+    planted.extra = lambda test: 3.0 if test in longest else 1.0
+    data = json.loads(invoke(ces_group, "calibrate", layout.out, "--runs", 2, "-q", "--json").stdout)
+    assert "ranks worse than the stored durations as they are" in data["summary"]["warning"]
+    arguments = ("--refit", "campaign-001", "--weighting", "relative", "--json")
+    relative = json.loads(invoke(ces_group, "calibrate", layout.out, *arguments).stdout)
+    assert relative["settings"]["weighting"] == "relative"
+    assert {row["fit_id"].rsplit("/", 1)[1] for row in layout.rows("calibrations")} == {"relative"}
+
+
 @pytest.mark.usefixtures("planted")
 def test_users_mistakes_are_one_line_and_exit_2(layout, tmp_path, capsys):
     assert failed(capsys, "ces", "calibrate", tmp_path / "none") == (

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from dmc_optim.ces.calibration.fit import (
     Pairs,
+    Weighting,
     fit_families,
     fit_family,
     fold_coefficients,
@@ -63,6 +64,25 @@ def test_cross_validated_figures_pool_all_held_out_predictions(family):
     assert fit.cv_rmse_s == pytest.approx(np.sqrt(np.mean(errors**2)), rel=1e-9)
     assert fit.cv_r2 == pytest.approx(1 - np.mean(errors**2) / np.var(pairs.fresh), rel=1e-9)
     assert np.allclose(predict_held_out(pairs, family, fold_coefficients(pairs, family)), predicted, rtol=1e-9)
+
+
+@pytest.mark.parametrize("family", F)
+def test_relative_weighting_is_least_squares_of_relative_errors(family):
+    pairs = noisy()
+    d, y = pairs.stored, pairs.fresh
+    if family is F.MULTIPLICATIVE:
+        expected = (float(np.mean(y / d)),)
+    elif family is F.POWER_LAW:
+        expected = by_hand(family, d, y)  # relative already
+    else:
+        expected = tuple(np.polyfit(d, y, 1 if family is F.AFFINE else 2, w=1 / d))
+    fit = fit_family(pairs, family, Weighting.RELATIVE)
+    assert fit.coefficients == pytest.approx(expected, rel=1e-8)
+    assert fit.weighting is Weighting.RELATIVE
+    folds = fold_coefficients(pairs, family, Weighting.RELATIVE)
+    errors = np.abs(y - predict_held_out(pairs, family, folds))
+    assert fit.cv_relative == pytest.approx(np.median(errors / y))
+    assert fit.cv_rmse_s == pytest.approx(np.sqrt(np.mean(errors**2)))
 
 
 def test_the_papers_error_and_variance_give_its_r2():

@@ -9,7 +9,7 @@ import numpy as np
 from dmc_optim.artifacts.layout import Layout
 from dmc_optim.artifacts.sink import ParquetSink
 from dmc_optim.ces.calibration.agreement import RankAgreement, profile, rank_agreement
-from dmc_optim.ces.calibration.fit import Array, Fit, fit_families, fold_coefficients
+from dmc_optim.ces.calibration.fit import Array, Fit, Weighting, fit_families, fold_coefficients
 from dmc_optim.ces.calibration.load import Loaded
 from dmc_optim.ces.calibration.noise import (
     ShortRunNoise,
@@ -47,6 +47,20 @@ class Analysis:
     residuals: tuple[Array, Array]
 
     @property
+    def warning(self) -> str | None:
+        """A sentence when the chosen correction ranks worse than no correction, else None."""
+        a = self.agreement
+        if a is None or a.spearman_all_before is None or a.spearman_all_after is None:
+            return None
+        if a.spearman_all_after >= a.spearman_all_before:
+            return None
+        return (
+            f"the {self.chosen.value} correction ranks worse than the stored durations as they are (Spearman "
+            f"{a.spearman_all_after:.3f} after, {a.spearman_all_before:.3f} before): an error that is small in seconds "
+            "can be large for short tests; try --weighting relative, or no correction inside one epoch"
+        )
+
+    @property
     def fit(self) -> Fit:
         """The chosen fit. Raises ArtifactError, saying why, when there is none."""
         if self.chosen not in self.fits:
@@ -56,14 +70,19 @@ class Analysis:
         return self.fits[self.chosen]
 
 
-def analyse(loaded: Loaded, chosen: CalibrationFamily = CalibrationFamily.AFFINE, seed: int = 0) -> Analysis:
+def analyse(
+    loaded: Loaded,
+    chosen: CalibrationFamily = CalibrationFamily.AFFINE,
+    seed: int = 0,
+    weighting: Weighting = Weighting.NONE,
+) -> Analysis:
     """Fits, noise, decomposition and rank agreement of one loaded campaign. Pure."""
     problems = loaded.problems
     pairs = pool(problems)
-    fits, unfitted = fit_families(pairs)
+    fits, unfitted = fit_families(pairs, weighting)
     agreement = None
     if chosen in fits:
-        agreement = rank_agreement(problems, fold_coefficients(pairs, chosen), chosen, seed)
+        agreement = rank_agreement(problems, fold_coefficients(pairs, chosen, weighting), chosen, seed)
     keep = np.random.default_rng(seed).permutation(len(pairs))[:RESIDUAL_POINTS]
     means = [float(np.mean(p.mean[p.usable] / p.stored[p.usable])) for p in problems if p.usable.any()]
     return Analysis(
@@ -83,10 +102,10 @@ def analyse(loaded: Loaded, chosen: CalibrationFamily = CalibrationFamily.AFFINE
 
 
 def calibration_rows(analyses: Sequence[Analysis]) -> list[dict[str, Any]]:
-    """Rows of `calibrations`: every fitted family of every analysis, named campaign-NNN/eFROM-eTO/family."""
+    """Rows of `calibrations`: every fitted family of every analysis, named campaign-NNN/eFROM-eTO/family[/relative]."""
     return [
         {
-            "fit_id": f"{a.loaded.campaign}/e{a.loaded.from_epoch}-e{a.loaded.to_epoch}/{family.value}",
+            "fit_id": _fit_id(a.loaded, fit),
             "family": family.value,
             "coefficients": list(fit.coefficients),
             "cv_r2": fit.cv_r2,
@@ -99,6 +118,11 @@ def calibration_rows(analyses: Sequence[Analysis]) -> list[dict[str, Any]]:
         for a in analyses
         for family, fit in a.fits.items()
     ]
+
+
+def _fit_id(loaded: Loaded, fit: Fit) -> str:
+    name = f"{loaded.campaign}/e{loaded.from_epoch}-e{loaded.to_epoch}/{fit.family.value}"
+    return name if fit.weighting is Weighting.NONE else f"{name}/{fit.weighting.value}"
 
 
 def write_calibrations(layout: Layout, analyses: Sequence[Analysis]) -> str:

@@ -1,6 +1,7 @@
 """Stored-to-fresh duration correction: four families, least squares, leave-one-problem-out (Eq. 8, Table 32)."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +20,13 @@ FORMULAS = {
     CalibrationFamily.AFFINE: "α·d + β",
     CalibrationFamily.QUADRATIC: "γ·d² + α·d + β",
 }
+
+
+class Weighting(StrEnum):
+    """What an error counts in a fit. The power law, fitted on logarithms, is relative in either case."""
+
+    NONE = "none"  # seconds: long tests decide (paper C.7)
+    RELATIVE = "relative"  # seconds over the stored duration: short tests count as much (ours)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +66,8 @@ class Fit:
     """One fitted family and how well it predicts.
 
     coefficients: (α,) · (a, b) · (α, β) · (γ, α, β), highest power first, in seconds. cv_r2 and cv_rmse_s are pooled
-    over all held-out predictions; an R² is None where all fresh durations are equal.
+    over all held-out predictions, in seconds whatever the weighting; an R² is None where all fresh durations are equal.
+    cv_relative: median of |error| / fresh duration over the same.
     """
 
     family: CalibrationFamily
@@ -67,8 +76,10 @@ class Fit:
     train_rmse_s: float
     cv_r2: float | None
     cv_rmse_s: float
+    cv_relative: float
     n_pairs: int
     n_problems: int
+    weighting: Weighting = Weighting.NONE
 
     def predict(self, stored: ArrayLike) -> Array:
         """Fresh duration expected for stored ones, any shape, seconds; neither sanitised nor clamped."""
@@ -93,21 +104,21 @@ def predict(family: CalibrationFamily, coefficients: tuple[float, ...], stored: 
     return np.asarray(np.polyval(coefficients, d))
 
 
-def fit_family(pairs: Pairs, family: CalibrationFamily) -> Fit:
-    """Least-squares fit of one family with leave-one-problem-out cross-validation, unweighted (paper C.7).
+def fit_family(pairs: Pairs, family: CalibrationFamily, weighting: Weighting = Weighting.NONE) -> Fit:
+    """Least-squares fit of one family with leave-one-problem-out cross-validation (paper C.7: unweighted).
 
     The power law is fitted on logarithms, the other three on seconds; errors are always in seconds.
     Raises InvalidInputError with fewer than two problems, and where the stored durations cannot determine the
     family (all equal, say), in the whole or in a fold.
     """
-    blocks = _blocks(pairs, family)
+    blocks = _blocks(pairs, family, weighting)
     if len(blocks) < MIN_PROBLEMS:
         raise InvalidInputError(
             f"calibration needs at least {MIN_PROBLEMS} problems with usable pairs, got {len(blocks)}; "
             "sample more problems or check why their executions failed"
         )
     coefficients = _solve(list(blocks.values()), family, "the stored durations")
-    held_out = predict_held_out(pairs, family, fold_coefficients(pairs, family))
+    held_out = predict_held_out(pairs, family, fold_coefficients(pairs, family, weighting))
     train = predict(family, coefficients, pairs.stored)
     return Fit(
         family=family,
@@ -116,25 +127,31 @@ def fit_family(pairs: Pairs, family: CalibrationFamily) -> Fit:
         train_rmse_s=rmse(pairs.fresh, train),
         cv_r2=r_squared(pairs.fresh, held_out),
         cv_rmse_s=rmse(pairs.fresh, held_out),
+        cv_relative=float(np.median(np.abs(pairs.fresh - held_out) / pairs.fresh)),
         n_pairs=len(pairs),
         n_problems=len(blocks),
+        weighting=weighting,
     )
 
 
-def fit_families(pairs: Pairs) -> tuple[dict[CalibrationFamily, Fit], dict[CalibrationFamily, str]]:
+def fit_families(
+    pairs: Pairs, weighting: Weighting = Weighting.NONE
+) -> tuple[dict[CalibrationFamily, Fit], dict[CalibrationFamily, str]]:
     """Every family that the pairs determine, and the reason for each that they do not."""
     fits, reasons = {}, {}
     for family in CalibrationFamily:
         try:
-            fits[family] = fit_family(pairs, family)
+            fits[family] = fit_family(pairs, family, weighting)
         except InvalidInputError as error:
             reasons[family] = str(error)
     return fits, reasons
 
 
-def fold_coefficients(pairs: Pairs, family: CalibrationFamily) -> dict[int, tuple[float, ...]]:
+def fold_coefficients(
+    pairs: Pairs, family: CalibrationFamily, weighting: Weighting = Weighting.NONE
+) -> dict[int, tuple[float, ...]]:
     """For each problem the coefficients fitted on all other problems. Raises as `fit_family`."""
-    blocks = _blocks(pairs, family)
+    blocks = _blocks(pairs, family, weighting)
     return {
         held_out: _solve(
             [block for problem, block in blocks.items() if problem != held_out],
@@ -172,25 +189,28 @@ def _n_coefficients(family: CalibrationFamily) -> int:
     return {CalibrationFamily.MULTIPLICATIVE: 1, CalibrationFamily.QUADRATIC: 3}.get(family, 2)
 
 
-def _design(family: CalibrationFamily, stored: Array, fresh: Array) -> Array:
+def _design(family: CalibrationFamily, stored: Array, fresh: Array, weighting: Weighting) -> Array:
     """(N, k + 1) matrix [Φ | y] whose least-squares solution gives the k coefficients."""
     ones = np.ones_like(stored)
     if family is CalibrationFamily.POWER_LAW:
         return np.column_stack([ones, np.log(stored), np.log(fresh)])
     if family is CalibrationFamily.MULTIPLICATIVE:
-        return np.column_stack([stored, fresh])
-    if family is CalibrationFamily.AFFINE:
-        return np.column_stack([stored, ones, fresh])
-    return np.column_stack([stored**2, stored, ones, fresh])
+        columns = [stored, fresh]
+    elif family is CalibrationFamily.AFFINE:
+        columns = [stored, ones, fresh]
+    else:
+        columns = [stored**2, stored, ones, fresh]
+    design = np.column_stack(columns)
+    return design / stored[:, None] if weighting is Weighting.RELATIVE else design
 
 
-def _blocks(pairs: Pairs, family: CalibrationFamily) -> dict[int, Array]:
+def _blocks(pairs: Pairs, family: CalibrationFamily, weighting: Weighting) -> dict[int, Array]:
     """Problem → triangular factor of its [Φ | y].
 
     Stacked factors have the least-squares solution of the stacked rows, so that a fold costs a few dozen rows
     instead of a million, without the squared condition number of normal equations.
     """
-    design = _design(family, np.asarray(pairs.stored, float), np.asarray(pairs.fresh, float))
+    design = _design(family, np.asarray(pairs.stored, float), np.asarray(pairs.fresh, float), weighting)
     return {int(p): np.asarray(np.linalg.qr(design[pairs.problem == p], mode="r")) for p in pairs.problems}
 
 
