@@ -97,6 +97,20 @@ def test_runs_are_repeated_only_when_it_can_change_something() -> None:
     assert not again(attempt(1.0), attempt(1.0, status=Status.RUNTIME_EXCEPTION), repetitions=3)
 
 
+def test_a_run_killed_by_a_stranger_is_run_again_and_a_suicide_stays_one() -> None:
+    def killed() -> Attempt:
+        run = Run(Outcome(exit_status=signal.SIGKILL, output_limit=1), Timing(0.1, 0.1), 0, 0)
+        return Attempt(run, Measured(0, Status.RUNTIME_EXCEPTION, "signal 9 (SIGKILL)"))
+
+    assert another_needed([killed()], 1, LIMITS, NOTHING)
+    assert not another_needed([killed(), killed()], 1, LIMITS, NOTHING)
+    assert settled([killed(), killed()], 1, LIMITS, NOTHING).status == Status.RUNTIME_EXCEPTION
+    rerun = [killed(), attempt(0.2)]
+    assert not another_needed(rerun, 1, LIMITS, NOTHING)
+    found = settled(rerun, 1, LIMITS, NOTHING)
+    assert (found.status, found.duration_s, found.marks) == (Status.SUCCESS, 0.2, ("rerun",))
+
+
 def test_repetitions_give_mean_sample_deviation_and_count() -> None:
     cpus = [0.3, 0.1, 0.2, 0.5]
     result = settled([attempt(cpu) for cpu in cpus], 4, LIMITS, NOTHING)

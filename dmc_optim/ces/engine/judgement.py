@@ -1,6 +1,7 @@
 """From runs to one measured result: status, comparison, whether to run again, which run stands for all."""
 
 import os
+import signal
 import statistics
 from dataclasses import dataclass, replace
 
@@ -60,11 +61,24 @@ def judged(
     )
 
 
+def killed_from_outside(attempt: Attempt) -> bool:
+    """Whether a run ended by a SIGKILL that nobody here sent: a program's own, or the host's (its OOM killer, say).
+
+    Which of the two, a second run tells: a program that kills itself does it again.
+    """
+    status = attempt.run.outcome.exit_status
+    unexplained = attempt.measured.status is Status.RUNTIME_EXCEPTION
+    return unexplained and os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
+
+
 def another_needed(attempts: list[Attempt], repetitions: int, limits: Limits, baseline: Baseline) -> bool:
     """Whether the test must run again: repetitions asked for, or a suspicious measurement."""
     last = attempts[-1]
+    if killed_from_outside(last):
+        return sum(map(killed_from_outside, attempts)) == 1
     if last.measured.status not in _TIMED:
         return False
+    attempts = [attempt for attempt in attempts if not killed_from_outside(attempt)]
     if len(attempts) < repetitions:
         return True
     if len(attempts) > clocks.RERUNS or repetitions > 1:
@@ -82,11 +96,13 @@ def settled(attempts: list[Attempt], repetitions: int, limits: Limits, baseline:
     last = attempts[-1].measured
     if last.status not in _TIMED:
         return last
+    reruns = len(attempts) > 1
+    attempts = [attempt for attempt in attempts if not killed_from_outside(attempt)]
     index, duration, marks = clocks.settled([attempt.run.timing for attempt in attempts], limits.clock, baseline)
     chosen = attempts[index].measured
     if repetitions > 1:
         return _averaged(attempts, chosen, marks)
-    if len(attempts) > 1:
+    if reruns:
         marks += ("rerun", *clocks.suspicions(attempts[0].run.timing, limits, baseline))
     if chosen.status is Status.TIMEOUT:
         duration = max(duration, limits.time_s)
