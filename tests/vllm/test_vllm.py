@@ -101,10 +101,10 @@ def test_one_honest_run_on_real_weights(models, tmp_path, capsys):
     config = tmp_path / "config.toml"
     bundled = (ROOT / "examples" / "build.toml").read_text()
     config.write_text(bundled.replace("attempts = 4", f"attempts = {HONEST['attempts']}"))
-    command = ["build", "--out", tmp_path / "final", "--generator", f"recorded:{tmp_path / 'smol.jsonl'}"]
+    command = ["build", "--out", out, "--generator", f"recorded:{tmp_path / 'smol.jsonl'}"]
     built = dmc_optim(*command, "--config", config, "--through", "synthesize_correctness", "--quiet")
     assert built.returncode == 0, built.stderr
-    report = dmc_optim("generate", "report", tmp_path / "final", "--json")
+    report = dmc_optim("generate", "report", out, "--json")
     assert report.returncode == 0, report.stderr
     outcomes = {row["outcome"]: row["attempts"] for row in json.loads(report.stdout)["outcomes"]}
     assert sum(outcomes.values()) == HONEST["attempts"] * HONEST["problems"]
