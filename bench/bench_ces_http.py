@@ -2,8 +2,8 @@
 
     python bench/bench_ces_http.py [--source PROBLEMS.parquet] [--rounds 3] [--slots 2] [--batch 32] [--json]
 
-Work set: with --source (a CodeContests table), the first 12 problems with at least 5 correct solutions and 40 tests:
-5 correct and one incorrect solution each, their first 40 tests: 2,880 executions. Without it, programs made here.
+Work set: with --source (a CodeContests table), the first 12 problems with at least 6 correct solutions and 40 tests,
+6 solutions each, their first 40 tests: 2,880 executions. Without it, as many of programs made here, right and wrong.
 Beside throughput: the forms the wire could have, a 20 MB input, and how fast work stops when its client is gone.
 """
 
@@ -31,7 +31,7 @@ from dmc_optim.ces import Executor, Limits, Request, Result, TestCase, connect
 from dmc_optim.ces.service.wire import decode_line, decode_result, encode_request, encode_result
 from schemas.enums import Status
 
-PROBLEMS, CORRECT, INCORRECT, TESTS = 12, 5, 1, 40
+PROBLEMS, CORRECT, TESTS = 12, 6, 40
 
 
 def problems_of(source: Path) -> Iterator[tuple[list[bytes], list[TestCase]]]:
@@ -49,8 +49,7 @@ def problems_of(source: Path) -> Iterator[tuple[list[bytes], list[TestCase]]]:
         ]
         correct = row["solutions"]["solution"]
         if len(correct) >= CORRECT and len(tests) >= TESTS:
-            programs = [*correct[:CORRECT], *row["incorrect_solutions"]["solution"][:INCORRECT]]
-            yield [program.encode() for program in programs], tests[:TESTS]
+            yield [program.encode() for program in correct[:CORRECT]], tests[:TESTS]
             taken += 1
         if taken == PROBLEMS:
             return
