@@ -11,6 +11,7 @@ import click
 
 SUBCOMMANDS = {
     "run": "dmc_optim.cli.ces:run",
+    "serve": "dmc_optim.cli.ces_serve:serve",
     "doctor": "dmc_optim.cli.ces_doctor:doctor",
     "calibrate": "dmc_optim.cli.ces_calibrate:calibrate",
     "probe": "dmc_optim.cli.ces_calibrate:probe",
