@@ -34,29 +34,41 @@ def kill_now(pid_namespace: int) -> None:
 
 
 def kill_descendants() -> None:
-    """Kill by walking the process table until only zombies are left."""
-    alive = True
-    while alive:
-        alive = False
-        children: dict[int, list[int]] = {}
-        for name in os.listdir("/proc"):
-            if name.isdigit():
-                try:
-                    with open(f"/proc/{name}/stat") as file:
-                        state, parent = file.read().rpartition(")")[2].split()[:2]
-                except OSError:
-                    continue
-                if state not in "ZX":
-                    children.setdefault(int(parent), []).append(int(name))
-        front = [os.getpid()]
-        while front:
-            for child in children.get(front.pop(), ()):
-                front.append(child)
-                alive = True
-                try:
-                    os.kill(child, signal.SIGKILL)
-                except OSError:
-                    pass
+    """Stop, then kill, by walking the process table: what is stopped first cannot fork faster than the walk."""
+    while running := descendants(but_not="ZXTt"):
+        send(running, signal.SIGSTOP)
+    while left := descendants(but_not="ZX"):
+        send(left, signal.SIGKILL)
+
+
+def descendants(but_not: str) -> list[int]:
+    """Processes below this one whose state is none of the letters."""
+    children: dict[int, list[tuple[int, str]]] = {}
+    for name in os.listdir("/proc"):
+        if name.isdigit():
+            try:
+                with open(f"/proc/{name}/stat") as file:
+                    state, parent = file.read().rpartition(")")[2].split()[:2]
+            except OSError:
+                continue
+            children.setdefault(int(parent), []).append((int(name), state))
+    found: list[int] = []
+    front = [os.getpid()]
+    while front:
+        for child, state in children.get(front.pop(), ()):
+            front.append(child)
+            if state not in but_not:
+                found.append(child)
+    return found
+
+
+def send(pids: list[int], number: int) -> None:
+    """A signal to each; one that is gone is as good as reached."""
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except OSError:
+            pass
 
 
 def empty_directory(root: str) -> None:
