@@ -144,7 +144,9 @@ def test_processes_move_into_a_leaf_first_because_inner_cgroups_may_hold_none(tm
     (root / "dmc-optim-host").mkdir()
     (root / "dmc-optim-host" / "cgroup.procs").write_text("")
     assert isinstance(prepare_v2(root, evacuate=True), CgroupPlan)
-    assert (root / "dmc-optim-host" / "cgroup.procs").read_text() == "12"  # the kernel appends; a plain file is rewritten
+    assert (
+        root / "dmc-optim-host" / "cgroup.procs"
+    ).read_text() == "12"  # the kernel appends; a plain file is rewritten
 
 
 def test_an_enabled_subtree_is_left_as_it_is(tmp_path: Path) -> None:

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from dmc_optim.ces.comparators import comparator
 from dmc_optim.errors import ConfigError
 
-pieces = st.sampled_from([b"a", b"b", b"1", b"-2", b"0.5", b"1e3", b"nan", b" ", b"\t", b"\n", b"\r\n", b"\r", b"\xff", b"7"])
+pieces = st.sampled_from(
+    [b"a", b"b", b"1", b"-2", b"0.5", b"1e3", b"nan", b" ", b"\t", b"\n", b"\r\n", b"\r", b"\xff", b"7"]
+)
 texts = st.lists(pieces, max_size=14).map(b"".join)
 
 
@@ -69,7 +71,9 @@ def test_tokens_float_agrees_with_a_naive_reading(output: bytes, expected: bytes
 def test_tolerance_is_absolute_or_relative(a: float, b: float) -> None:
     close = comparator("tokens_float:1e-3")(f"{a:.9f}".encode(), f"{b:.9f}".encode()) is None
     left, right = float(f"{a:.9f}"), float(f"{b:.9f}")
-    assert close == (f"{a:.9f}" == f"{b:.9f}" or math.isclose(left, right, rel_tol=0, abs_tol=1e-3 * max(1, abs(right))))
+    assert close == (
+        f"{a:.9f}" == f"{b:.9f}" or math.isclose(left, right, rel_tol=0, abs_tol=1e-3 * max(1, abs(right)))
+    )
 
 
 @given(texts)
@@ -115,7 +119,9 @@ def test_hostile_outputs_cost_little(output: bytes, name: str) -> None:
     assert time.process_time() - started < 5.0  # a quadratic comparison would take minutes
 
 
-@pytest.mark.parametrize("name", ["", "fuzzy", "tokens_float", "tokens_float:", "tokens_float:x", "tokens_float:nan", "tokens_float:-1"])
+@pytest.mark.parametrize(
+    "name", ["", "fuzzy", "tokens_float", "tokens_float:", "tokens_float:x", "tokens_float:nan", "tokens_float:-1"]
+)
 def test_unknown_comparators_are_refused_in_one_line(name: str) -> None:
     with pytest.raises(ConfigError, match="comparator"):
         comparator(name)

@@ -124,7 +124,9 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
 def test_everything_ends_with_the_caller(own: Embedded, how: signal.Signals) -> None:
     parents = own.plan.cgroups.parents
-    caller = subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    caller = subprocess.Popen(
+        [sys.executable, "-c", CALLER], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    )
     assert caller.stdout is not None
     supervisor, name = caller.stdout.readline().split()
     time.sleep(0.3)
@@ -144,7 +146,9 @@ def footprint(engine: Embedded) -> tuple[int, int, int, int, int]:
     """(descriptors, processes, threads, cgroups, resident bytes) of caller and supervisors."""
     supervisors = engine.supervisor_pids
     descriptors = sum(len(os.listdir(f"/proc/{pid}/fd")) for pid in (os.getpid(), *supervisors))
-    cgroups = sum(len(list(parent.glob(f"dmc-optim-{os.getpid()}-*"))) for parent in engine.plan.cgroups.parents.values())
+    cgroups = sum(
+        len(list(parent.glob(f"dmc-optim-{os.getpid()}-*"))) for parent in engine.plan.cgroups.parents.values()
+    )
     resident = sum(int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * 4096 for pid in supervisors)
     return descriptors, len(zygotes(engine)), threading.active_count(), cgroups, resident
 
@@ -171,7 +175,9 @@ def litter(engine: Embedded, runs: int) -> None:
     done = 0
     while done < runs:
         for result in engine.execute(Request(LITTER, tests)):
-            assert result.status == (Status.RUNTIME_EXCEPTION if int(result.test_id) % 8 == 4 else Status.SUCCESS), result
+            assert result.status == (Status.RUNTIME_EXCEPTION if int(result.test_id) % 8 == 4 else Status.SUCCESS), (
+                result
+            )
             assert result.retries == 0
             done += 1
         for mode in modes:  # the other process model

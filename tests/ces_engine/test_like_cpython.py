@@ -111,7 +111,13 @@ def cold(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[bytes, int
         with (directory / "in").open("rb") as stdin, out.open("wb") as stdout:
             command = [interpreter.find().executable, "-B", str(script)]
             done = subprocess.run(
-                command, stdin=stdin, stdout=stdout, stderr=subprocess.PIPE, env=environment, cwd=script.parent, check=False
+                command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=subprocess.PIPE,
+                env=environment,
+                cwd=script.parent,
+                check=False,
             )
         found[name] = out.read_bytes(), done.returncode
     return found

@@ -19,7 +19,10 @@ def processes_of(engine: Embedded) -> int:
 
 
 def test_only_its_own_processes_are_visible(run: Run) -> None:
-    assert run("import os\nprint([p for p in os.listdir('/proc') if p.isdigit()] == [str(os.getpid())])").output == b"True\n"
+    assert (
+        run("import os\nprint([p for p in os.listdir('/proc') if p.isdigit()] == [str(os.getpid())])").output
+        == b"True\n"
+    )
 
 
 def test_signals_reach_nobody_else(engine: Embedded, run: Run) -> None:

@@ -21,11 +21,15 @@ LIMITS = Limits(time_s=10.0)
 NOTHING = Baseline()
 
 
-def attempt(cpu: float, wall: float | None = None, status: Status = Status.SUCCESS, killed: str = "", **timing: float) -> Attempt:
+def attempt(
+    cpu: float, wall: float | None = None, status: Status = Status.SUCCESS, killed: str = "", **timing: float
+) -> Attempt:
     """A run of so many seconds."""
     clocked = Timing(cpu, cpu if wall is None else wall, **timing)
     run = Run(Outcome(killed_for=killed, output_limit=1), clocked, 0, 0)
-    return Attempt(run, Measured(0, status, duration_s=clocks.on_clock(clocked, Clock.CPU, NOTHING), cpu_s=cpu, wall_s=wall))
+    return Attempt(
+        run, Measured(0, status, duration_s=clocks.on_clock(clocked, Clock.CPU, NOTHING), cpu_s=cpu, wall_s=wall)
+    )
 
 
 def test_the_baseline_is_subtracted_and_a_duration_is_never_below_a_tenth_of_a_millisecond() -> None:

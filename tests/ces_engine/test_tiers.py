@@ -16,7 +16,10 @@ V2 = CgroupPlan(2, {"": Path("/u")})
 
 
 def facts(
-    v1: CgroupPlan | str = "v1 is missing", v2: CgroupPlan | str = "v2 is missing", userns: bool = True, machine: str = "x86_64"
+    v1: CgroupPlan | str = "v1 is missing",
+    v2: CgroupPlan | str = "v2 is missing",
+    userns: bool = True,
+    machine: str = "x86_64",
 ) -> HostFacts:
     return HostFacts(euid=1000, mapped=False, userns=userns, machine=machine, v1=v1, v2=v2)
 

@@ -38,7 +38,9 @@ def test_cpu_time_is_the_kernels_and_counts_the_whole_tree(run: Run) -> None:
     fake = "import time\nclock = time.process_time\ntime.time = time.perf_counter = time.monotonic = lambda: 0.0\n"
     code = fake + "end = clock() + 0.2\nwhile clock() < end: pass\ntime.process_time = lambda: 0.0"
     assert 0.19 < (run(code).duration_s or 0) < 0.5
-    child = "import os\nif os.fork() == 0:\n    " + BURN.format(s=0.2).replace("\n", "\n    ") + "os._exit(0)\nos.wait()"
+    child = (
+        "import os\nif os.fork() == 0:\n    " + BURN.format(s=0.2).replace("\n", "\n    ") + "os._exit(0)\nos.wait()"
+    )
     assert 0.19 < (run(child).cpu_s or 0) < 0.5
 
 
@@ -47,7 +49,9 @@ def test_cpu_time_of_children_that_nobody_waits_for_is_counted(run: Run) -> None
     ignored = f"import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\nif os.fork() == 0:\n    {burn}os._exit(0)\n"
     ignored += "try: os.wait()\nexcept ChildProcessError: pass"
     assert 0.19 < (run(ignored).cpu_s or 0) < 0.6
-    orphan = f"import os, time\nif os.fork() == 0:\n    os.setsid()\n    {burn}open('/tmp/done', 'w')\n    time.sleep(60)\n"
+    orphan = (
+        f"import os, time\nif os.fork() == 0:\n    os.setsid()\n    {burn}open('/tmp/done', 'w')\n    time.sleep(60)\n"
+    )
     orphan += "while not os.path.exists('/tmp/done'): time.sleep(0.02)"
     assert 0.19 < (run(orphan).cpu_s or 0) < 0.6
 
@@ -135,7 +139,10 @@ def test_memory_errors(run: Run) -> None:
 
 def test_comparison_sees_bytes(run: Run) -> None:
     assert run("import sys; sys.stdout.buffer.write(b'\\xff')", expected=b"y").status == Status.WRONG_ANSWER
-    assert run("class A(str):\n    def __eq__(s, o): return True\nprint(A('z'))", expected=b"right").status == Status.WRONG_ANSWER
+    assert (
+        run("class A(str):\n    def __eq__(s, o): return True\nprint(A('z'))", expected=b"right").status
+        == Status.WRONG_ANSWER
+    )
     assert run("print('\\u2019' * 100)", expected="\u2019".encode() * 100).status == Status.SUCCESS
     assert run("print(89.6)", expected=b"89.600000", comparator="tokens_float:1e-6").status == Status.SUCCESS
     assert run("print(1)").status == Status.SUCCESS  # nothing to compare

@@ -1,7 +1,7 @@
 """The root directory of a sandbox: a read-only tmpfs with the interpreter, its libraries and nothing else.
 
 Everything is a read-only bind mount at the path it has on the host; /tmp and /dev/shm are two directories of
-one size-capped tmpfs, /box holds the program's own source.
+one size-capped tmpfs, /box holds the program's own source (where programs have a uid of their own).
 """
 
 import os
@@ -23,7 +23,7 @@ PRIVATE = "/init"  # readable for the zygote alone
 def build(interpreter: Interpreter, owner: int, tmp_bytes: int, zygote_source: str) -> None:
     """Put the root together under STAGE. The caller is alone in its mount namespace, with CAP_SYS_ADMIN over it.
 
-    owner: the uid and gid, outside, of the sandbox's root. Raises OSError naming the mount that failed.
+    owner: the uid and gid, as seen from here, of the sandbox's root; 0 where it shares it with its programs. Raises OSError naming the mount that failed.
     """
     ns.mount("none", "/", flags=ns.MS_REC | ns.MS_PRIVATE)
     sources = _opened([interpreter.executable, *interpreter.stdlib, *(path for path, _ in interpreter.packages)])
@@ -126,10 +126,10 @@ def _site_directory(interpreter: Interpreter, sources: dict[str, int]) -> None:
 def _writable(owner: int, tmp_bytes: int) -> None:
     flags = ns.MS_NOSUID | ns.MS_NODEV
     os.makedirs(f"{STAGE}/dev/shm", exist_ok=True)
-    for path, options in (
-        ("/tmp", f"mode=755,uid={owner},gid={owner},size={tmp_bytes},nr_inodes={_SCRATCH_INODES}"),
-        ("/box", f"mode=755,uid={owner},gid={owner},size=64m,nr_inodes=16"),
-    ):
+    mounts = [("/tmp", f"mode=755,uid={owner},gid={owner},size={tmp_bytes},nr_inodes={_SCRATCH_INODES}")]
+    if owner != 0:  # programs that share the sandbox's uid could write here, so they get no source file
+        mounts.append(("/box", f"mode=755,uid={owner},gid={owner},size=64m,nr_inodes=16"))
+    for path, options in mounts:
         os.makedirs(f"{STAGE}{path}", exist_ok=True)
         ns.mount("tmpfs", f"{STAGE}{path}", "tmpfs", flags, options)
     for name in ("shm", "tmp"):  # last, because it covers the tmpfs it is part of

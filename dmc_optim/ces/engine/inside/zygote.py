@@ -83,7 +83,7 @@ def serve(conn: _socket.socket) -> Job:
 
 def clean_scratch() -> None:
     """Empty the scratch directories if a run left anything there."""
-    if _setup["uid"] < 0:  # the run owned them and may have locked this process out
+    if _setup["uid"] < 0 or not _setup["pid_namespace"]:  # the run owned them and may have locked others out
         for directory in _setup["scratch"]:
             os.chmod(directory, 0o1777)
     if _setup["pid_namespace"] and os.statvfs(_setup["scratch"][0]).f_ffree == _setup["free_inodes"]:
@@ -302,6 +302,8 @@ def start() -> _socket.socket:
     _setup["guard"] = bytes.fromhex(_setup.pop("guard_path"))
     _setup["proc_fd"] = os.open(_setup["proc_path"], os.O_RDONLY | os.O_DIRECTORY)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if not _setup["pid_namespace"]:  # otherwise orphans come to this process because it is the init
+        _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     sys.set_int_max_str_digits(0)
     sys.setrecursionlimit(sys.getrecursionlimit() + _OWN_FRAMES)
     for name in ("processes", "program", "zygote"):
