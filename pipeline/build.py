@@ -14,7 +14,7 @@ from dmc_optim.artifacts.source import plan_ranges, source_names
 from dmc_optim.config import digest
 from dmc_optim.errors import ArtifactError
 from dmc_optim.llm.recorded import RecordedCompletions
-from dmc_optim.llm.spec import RecordedSpec
+from dmc_optim.llm.spec import RecordedSpec, probe
 from pipeline.request import BuildRequest, CheckedRequest, check, open_output
 from schemas.enums import Entity, Reason, Stage
 
@@ -45,6 +45,7 @@ def build(request: BuildRequest, say: Callable[[str], None]) -> BuildResult:
         result.warnings = _generator_warnings(checked)
         for warning in result.warnings:
             say(f"note: {warning}")
+        _probe_models(checked, layout)
         _run_stages(checked, layout, manifest["build_digest"], result, say)
         done = layout.completed()
         manifest |= {
@@ -61,6 +62,18 @@ def build(request: BuildRequest, say: Callable[[str], None]) -> BuildResult:
             layout.write_bytes(card, render_card(request.out).encode())
     result.seconds = time.monotonic() - started
     return result
+
+
+def _probe_models(checked: CheckedRequest, layout: Layout) -> None:
+    """A live model that is not there is said before the first stage, not after hours of executions."""
+    asked = {Stage.DEDUP: checked.judge}
+    asked |= dict.fromkeys((Stage.SYNTHESIZE_CORRECTNESS, Stage.SYNTHESIZE_OPTIMIZATION), checked.generator)
+    order = list(Stage)
+    through = order.index(checked.request.through)
+    pending = [s for s in asked if order.index(s) <= through and not layout.fs.exists(layout.stage_file(s))]
+    for spec in {asked[stage] for stage in pending}:
+        if spec is not None:
+            probe(spec)
 
 
 def _run_stages(

@@ -7,13 +7,16 @@ A JSON-lines file, one attempt a line: `problem_id` or `name`, `campaign` (null 
 
 import hashlib
 import json
+import threading
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import fsspec
 
+from dmc_optim.artifacts.layout import absolute
 from dmc_optim.errors import SourceError
 from schemas.enums import Campaign
 
@@ -57,8 +60,37 @@ class _Place:
     request_key: str
 
 
+@dataclass(frozen=True, slots=True)
+class AttemptReference:
+    """Where one answer lies: what a runner moves between workers in place of the text."""
+
+    path: str
+    key: RowKey
+    place: _Place
+
+    def read(self) -> RecordedAttempt:
+        """The answer. Raises SourceError when the file says something else than when it was indexed."""
+        with open_binary(self.path) as file:
+            return self.read_from(file)
+
+    def read_from(self, file: BinaryIO) -> RecordedAttempt:
+        """The answer, from the open file."""
+        place = self.place
+        file.seek(place.offset)
+        found, row = parse_row(file.read(place.length), self.path, place.line)
+        if found != self.key or _digest(self.key, row) != place.digest:
+            raise SourceError(f"{self.path}:{place.line}: the file changed while it was being read; run again")
+        strings = {field: row.get(field) or "" for field in _STRINGS if field != "request_key"}
+        own = self.key.attempt
+        return RecordedAttempt(own, row["completion"], seed=row.get("seed"), usage=row.get("usage"), **strings)
+
+
 class RecordedCompletions:
-    """A validated recorded file. Holds an index, not the texts; picklable; safe to share between threads."""
+    """A validated recorded file. Holds an index, not the texts; safe to share between threads.
+
+    Pickled it is a path and a digest (an index takes 100 bytes a row): whoever unpickles it reads the file, once a
+    process, and gets SourceError when it says something else.
+    """
 
     def __init__(self, path: str, index: dict[RowKey, _Place]) -> None:
         self.path = path
@@ -99,7 +131,14 @@ class RecordedCompletions:
     def __len__(self) -> int:
         return len(self._index)
 
-    @property
+    def __reduce__(self) -> tuple[Any, ...]:
+        key = absolute(self.path), self.digest
+        with _opening:
+            _opened.clear()
+            _opened[key] = self  # this process need not read the file again
+        return _reopened, key
+
+    @cached_property
     def digest(self) -> str:
         """Hexadecimal SHA-256 of what the file says, whatever the order of its rows; usage is left out."""
         return hashlib.sha256(b"".join(sorted(place.digest for place in self._index.values()))).hexdigest()
@@ -110,24 +149,21 @@ class RecordedCompletions:
         A row that names the problem by id goes before one that names it by name, and a row of this campaign before
         one for both.
         """
+        found = self.references(problem_id, name, campaign)
+        if not found:
+            return []
+        with open_binary(self.path) as file:
+            return [reference.read_from(file) for reference in found]
+
+    def references(self, problem_id: str, name: str, campaign: str) -> list[AttemptReference]:
+        """Where `attempts` are, in the same order; readable from any directory."""
         chosen: dict[int, RowKey] = {}
         for identity in (("", name), (problem_id, "")):
             keys = self._by_problem.get(identity, ()) if any(identity) else ()
             for wanted in (None, campaign):
                 chosen.update({key.attempt: key for key in keys if key.campaign == wanted})
-        if not chosen:
-            return []
-        with open_binary(self.path) as file:
-            return [self._read(file, chosen[attempt]) for attempt in sorted(chosen)]
-
-    def _read(self, file: BinaryIO, key: RowKey) -> RecordedAttempt:
-        place = self._index[key]
-        file.seek(place.offset)
-        found, row = parse_row(file.read(place.length), self.path, place.line)
-        if found != key or _digest(key, row) != place.digest:
-            raise SourceError(f"{self.path}:{place.line}: the file changed while it was being read; run again")
-        strings = {field: row.get(field) or "" for field in _STRINGS if field != "request_key"}
-        return RecordedAttempt(key.attempt, row["completion"], seed=row.get("seed"), usage=row.get("usage"), **strings)
+        path = absolute(self.path)
+        return [AttemptReference(path, key, self._index[key]) for _, key in sorted(chosen.items())]
 
     def unknown(self, ids: Iterable[str], names: Iterable[str]) -> list[str]:
         """Problem ids and names in the file that are not among those given, sorted."""
@@ -137,6 +173,22 @@ class RecordedCompletions:
             for problem_id, name in self._by_problem
             if (problem_id not in known_ids if problem_id else name not in known_names)
         )
+
+
+_opened: dict[tuple[str, str], RecordedCompletions] = {}
+_opening = threading.Lock()
+
+
+def _reopened(path: str, digest: str) -> RecordedCompletions:
+    """The file as one process knows it, the latest only."""
+    with _opening:
+        if (path, digest) not in _opened:
+            found = RecordedCompletions.load(path)
+            if found.digest != digest:
+                raise SourceError(f"{path}: the file changed since the stage was planned; run again")
+            _opened.clear()
+            _opened[path, digest] = found
+        return _opened[path, digest]
 
 
 def open_binary(path: str) -> BinaryIO:

@@ -5,12 +5,14 @@ openai:URL[,URL…]#MODEL      OpenAI-compatible servers of one model
 vllm:MODEL                   `vllm.LLM` in this process
 """
 
+import asyncio
 from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Any
 
 from dmc_optim.errors import ConfigError
 from dmc_optim.llm.backends import Backend
-from dmc_optim.llm.backends.inprocess import InProcessBackend
+from dmc_optim.llm.backends.inprocess import NO_VLLM, InProcessBackend
 from dmc_optim.llm.backends.openai import OpenAIBackend, base_url
 from dmc_optim.llm.backends.replay import ReplayBackend
 from dmc_optim.llm.recorded import RecordedCompletions
@@ -73,3 +75,19 @@ def make_backend(
     if isinstance(spec, VllmSpec):
         return InProcessBackend(spec.model, revision, options=engine_args)
     return OpenAIBackend(spec.urls, spec.model, revision, timeout_s=timeout_s)
+
+
+def probe(spec: GeneratorSpec) -> None:
+    """Say at once, before hours of other work, that a model cannot be asked; loads no weights.
+
+    Raises what opening the backend raises.
+    """
+
+    async def open_and_close(backend: OpenAIBackend) -> None:
+        await backend.open()
+        await backend.close()
+
+    if isinstance(spec, OpenAISpec):
+        asyncio.run(open_and_close(OpenAIBackend(spec.urls, spec.model)))
+    if isinstance(spec, VllmSpec) and find_spec("vllm") is None:
+        raise ConfigError(f"vllm:{spec.model}: {NO_VLLM}")

@@ -122,7 +122,7 @@ ERRORS = {
     "kind": (["{file}", "--generator", "gpt", "--out", "{o}"], 2, "not one of recorded:FILE.jsonl, openai:URL#MODEL"),
     "server": (["{file}", "--generator", "openai:http://127.0.0.1:9#m", "--out", "{o}"], 1, "no server answers"),
     "model": (["{file}", "--generator", "openai:{url}#m", "--out", "{o}"], 2, "has no model 'm'; it offers fake-model"),
-    "vllm": (["{file}", "--generator", "vllm:m", "--out", "{o}"], 2, "needs vLLM here"),
+    "vllm": (["{file}", "--generator", "vllm:m", "--out", "{o}"], 2, "vLLM is not installed here"),
     "out": (["{file}", "--generator", "openai:{url}#m"], 2, "--out: say which file"),
     "campaign": (["{dir}", "--generator", "openai:{url}#m"], 2, "--campaign: say correctness or optimization"),
     "file_campaign": (["{file}", "--campaign", "correctness", "--generator", "vllm:m"], 2, "the rows of"),

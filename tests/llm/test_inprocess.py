@@ -85,7 +85,5 @@ def test_no_vllm_and_no_model_are_one_clear_line(tmp_path, monkeypatch):
     ):
         run_campaign(make_prompts(1), InProcessBackend("/absent"), tmp_path / "c")
     monkeypatch.setitem(sys.modules, "vllm", None)
-    with pytest.raises(
-        ConfigError, match=r"vllm:m needs vLLM here .*; pip install 'dmc-optim\[vllm\]', or use openai:URL"
-    ):
+    with pytest.raises(ConfigError, match=r"vllm:m: vLLM is not installed here; pip install 'dmc-optim\[vllm\]'"):
         run_campaign(make_prompts(1), InProcessBackend("m"), tmp_path / "c")

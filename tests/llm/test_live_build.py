@@ -124,11 +124,17 @@ def test_an_answer_without_code_is_a_ledger_row_and_not_an_error(tmp_path, sourc
     assert [rows["train/0", i]["reason"] for i in range(3)] == [None, "no_code", None]
 
 
-def test_a_wrong_model_and_an_absent_server_are_one_clear_line(tmp_path, source):
+def test_a_model_that_cannot_be_asked_is_said_before_the_first_stage(tmp_path, source):
     with running(FakeServer()) as spec, pytest.raises(ConfigError, match="has no model 'other'"):
-        run(source, tmp_path / "a", spec.replace(MODEL, "other"), through=Stage.SYNTHESIZE_CORRECTNESS)
+        run(source, tmp_path / "a", spec.replace(MODEL, "other"))
     with pytest.raises(GenerationError, match="no server answers"):
-        run(source, tmp_path / "b", "openai:http://127.0.0.1:9#m", through=Stage.SYNTHESIZE_CORRECTNESS)
+        run(source, tmp_path / "a", "openai:http://127.0.0.1:9#m")
+    with pytest.raises(GenerationError, match="no server answers"):
+        run(source, tmp_path / "a", None, judge="openai:http://127.0.0.1:9#m", through=Stage.DEDUP)
+    with pytest.raises(ConfigError, match="vLLM is not installed here"):
+        run(source, tmp_path / "a", "vllm:m")
+    assert not list((tmp_path / "a").glob("stages/*"))
+    run(source, tmp_path / "a", "openai:http://127.0.0.1:9#m", through=Stage.INGEST)
 
 
 def test_a_remote_directory_takes_no_live_answers(source):

@@ -9,6 +9,7 @@ from typing import Any
 from dmc_optim.errors import ConfigError, GenerationError, GenerationRejectedError
 from dmc_optim.llm.backends import Completion, CompletionRequest
 
+NO_VLLM = "vLLM is not installed here; pip install 'dmc-optim[vllm]', or use openai:URL#MODEL"
 _Waiting = tuple[CompletionRequest, "asyncio.Future[Completion]"]
 
 
@@ -39,9 +40,7 @@ class InProcessBackend:
         try:
             from vllm import LLM, SamplingParams
         except ImportError as error:
-            raise ConfigError(
-                f"vllm:{self.model} needs vLLM here ({error}); pip install 'dmc-optim[vllm]', or use openai:URL#MODEL"
-            ) from error
+            raise ConfigError(f"vllm:{self.model}: {NO_VLLM} ({error})") from error
         try:
             revision = {"revision": self.revision} if self.revision else {}
             self._engine = LLM(model=self.model, **revision, **self._options)
