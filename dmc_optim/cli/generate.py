@@ -34,15 +34,19 @@ def generate() -> None:
 @click.option("--attempts", type=click.IntRange(min=1), help="Attempts a problem (with a DIR); default: the build's.")
 @click.option("--limit-problems", type=click.IntRange(min=1), metavar="N", help="Only the first N problems.")
 @click.option("--concurrency", type=click.IntRange(min=1), default=64, show_default=True, help="Requests in flight.")
-@click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True)
-@click.option("--top-p", type=click.FloatRange(min=0, max=1, min_open=True), default=1.0, show_default=True)
+@click.option("--temperature", type=click.FloatRange(min=0), default=1.0, show_default=True, help="Sampling.")
+@click.option(
+    "--top-p", type=click.FloatRange(min=0, max=1, min_open=True), default=1.0, show_default=True, help="Nucleus."
+)
 @click.option("--max-tokens", type=click.IntRange(min=1), default=4096, show_default=True, help="Of one answer.")
 @click.option("--extra", metavar="JSON", help="More fields of the request, e.g. a chat template's arguments.")
 @click.option("--engine-args", metavar="JSON", help="Arguments of vllm.LLM (with vllm:MODEL).")
 @click.option("--revision", default="", help="Revision of the weights; part of the cache key.")
 @click.option("--seed", type=int, help="Base seed; default: the build's, or 0.")
 @click.option("--tries", type=click.IntRange(min=1), default=6, show_default=True, help="Of one request in this run.")
-@click.option("--timeout-s", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True)
+@click.option(
+    "--timeout-s", type=click.FloatRange(min=0, min_open=True), default=600.0, show_default=True, help="Of one try."
+)
 @click.option("--price-prompt", type=click.FloatRange(min=0), default=0.0, help="USD a million tokens read.")
 @click.option("--price-completion", type=click.FloatRange(min=0), default=0.0, help="USD a million tokens written.")
 @click.option("--json", "as_json", is_flag=True, help="Print the run's figures as JSON.")
@@ -92,7 +96,7 @@ def record(**options: Any) -> None:
 
 @generate.command()
 @click.argument("directory", metavar="DIR")
-@click.option("--campaign", type=click.Choice(["correctness", "optimization"]), required=True)
+@click.option("--campaign", type=click.Choice(["correctness", "optimization"]), required=True, help="Which campaign.")
 @click.option("--out", required=True, metavar="FILE", help="JSON-lines file to write.")
 @click.option("--attempts", type=click.IntRange(min=1), help="Attempts a problem; default: the build's.")
 @click.option("--limit-problems", type=click.IntRange(min=1), metavar="N", help="Only the first N problems.")

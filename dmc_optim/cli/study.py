@@ -37,7 +37,12 @@ class _LazyCommands(click.Group):
 
 @click.group(name="study", cls=_LazyCommands)
 def study() -> None:
-    """Offline studies of metrics, noise and calibration."""
+    """Offline studies of metrics, noise and calibration.
+
+    \b
+    Example:
+      dmc-optim study noise -o noise.html
+    """
 
 
 def output_options(command: Any) -> Any:
