@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,13 +17,18 @@ import httpx2
 import pytest
 import uvicorn
 
+from dmc_optim.ces.client import RetryPolicy
 from dmc_optim.ces.service.app import create_app
 from dmc_optim.ces.service.server import bind
 from dmc_optim.ces.service.settings import ServiceSettings
-from tests.ces_service.stand_in import StandIn
+from dmc_optim.ces.types import Result, TestCase
+from schemas.enums import Status
+from tests.ces_service.stand_in import StandIn, duration_of
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE_S = 30.0
+QUICK = RetryPolicy(attempts=4, base_s=0.01, cap_s=0.05, read_s=5.0)
+Serve = Callable[..., tuple[str, StandIn]]
 
 
 def until(condition: Callable[[], Any], what: str) -> Any:
@@ -41,6 +47,21 @@ def metric(url: str, name: str) -> float:
         if line.startswith(name + " "):
             return float(line.split()[-1])
     raise AssertionError(f"no metric {name}")
+
+
+def dead_url() -> str:
+    """An address where nobody listens."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+def check(results: list[Result], tests: tuple[TestCase, ...]) -> None:
+    """Every test has its one right verdict, with the duration the executor gave."""
+    assert [result.test_id for result in results] == [test.id for test in tests]
+    for result, test in zip(results, tests, strict=True):
+        right = test.expected in (None, test.input.upper())
+        assert result.status is (Status.SUCCESS if right else Status.WRONG_ANSWER)
+        assert result.duration_s == duration_of(test.input)
 
 
 @dataclass

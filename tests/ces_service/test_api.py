@@ -26,7 +26,7 @@ Open = Callable[..., Any]
 def node(tmp_path: Path, executor: Any = None, **settings: Any) -> Iterator[tuple[TestClient, Any]]:
     executor = executor or StandIn(2)
     app = create_app(executor, ServiceSettings(spool_dir=tmp_path / "spool", **settings))
-    with TestClient(app, raise_server_exceptions=True) as client:
+    with TestClient(app, base_url="http://127.0.0.1") as client:
         until(lambda: not app.state.node.not_ready(), "readiness")
         if isinstance(executor, StandIn):
             executor.started.clear()
@@ -161,7 +161,7 @@ def test_a_node_whose_engine_runs_nothing_refuses_work(tmp_path: Path) -> None:
             raise RuntimeError("no user namespaces")
 
     app = create_app(Broken(1), ServiceSettings(spool_dir=tmp_path))
-    with TestClient(app) as client:
+    with TestClient(app, base_url="http://127.0.0.1") as client:
         until(lambda: "no user namespaces" in client.get("/readyz").text, "the reason")
         refused = post(client, Request(program(), suite(1)))
         assert error(refused, 503)["code"] == "not_ready"

@@ -17,7 +17,8 @@ TEXT = (ROOT / "docs/service.md").read_text(encoding="utf-8")
 
 @pytest.fixture
 def client(tmp_path: Path) -> TestClient:
-    return TestClient(create_app(StandIn(), ServiceSettings(spool_dir=tmp_path)))
+    app = create_app(StandIn(), ServiceSettings(spool_dir=tmp_path))
+    return TestClient(app, base_url="http://127.0.0.1")
 
 
 def test_every_call_is_documented(client: TestClient) -> None:

@@ -18,9 +18,8 @@ import pytest
 from dmc_optim.ces.client import Client, RetryPolicy
 from dmc_optim.ces.service.wire import encode_request
 from dmc_optim.ces.types import Request, Result, TestCase
-from tests.ces_service.conftest import ROOT, NodeProcess, metric, until
+from tests.ces_service.conftest import ROOT, NodeProcess, check, metric, until
 from tests.ces_service.stand_in import program, suite
-from tests.ces_service.test_client import check
 
 Start = Callable[..., NodeProcess]
 POLICY = RetryPolicy(base_s=0.05, cap_s=0.5)
