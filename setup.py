@@ -15,6 +15,7 @@ CORE = [
     "click==8.5.1",
     "duckdb==2.0.1",
     "fsspec>=2026.1",
+    "gcsfs>=2026.1",  # a gs:// output directory, here and on workers
     "datasketch>=1.6",
     "rich>=13",
     "jinja2>=3.1",

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from dmc_optim import progress
-from dmc_optim.artifacts.layout import Layout
+from dmc_optim.artifacts.layout import Layout, absolute
 from dmc_optim.artifacts.source import plan_ranges, source_names
 from dmc_optim.config import digest
-from dmc_optim.errors import ArtifactError
+from dmc_optim.errors import ArtifactError, StageError
 from dmc_optim.llm.recorded import RecordedCompletions
 from dmc_optim.llm.spec import RecordedSpec, probe
-from pipeline.request import BuildRequest, CheckedRequest, check, open_output
+from pipeline.request import LOCAL_RUNNER, BuildRequest, CheckedRequest, check, open_output
 from schemas.enums import Entity, Reason, Stage
 
 
@@ -136,13 +136,18 @@ def _run_stage(
     started = time.monotonic()
     spec = STAGES[stage]
     progress.current().start(stage, checked.shards)
-    threads = request.engine.connect().parallelism if spec.executes else 2
+    local = request.runner == LOCAL_RUNNER
+    threads = request.engine.connect().parallelism if spec.executes and local else 2
 
     def run_now(transform: Any) -> None:
         run(transform, stage, request.runner, threads, request.beam_options)
 
     run_now(WIRING[stage](context, _inputs(checked, context, say, run_now)))
     files = stage_files(layout, stage)
+    if "attrition" not in files:
+        raise StageError(
+            f"stage {stage}: {request.runner} ended without writing to --out {layout.out}; do its workers see it?"
+        )
     counts = _counts(layout, stage)
     record = {
         "stage": stage.value,
@@ -163,16 +168,15 @@ def _run_stage(
 
 def _inputs(checked: CheckedRequest, context: Any, say: Callable[[str], None], run_now: Callable[[Any], None]) -> Any:
     """What the stage gets from outside; a live model is asked here."""
-    from pipeline.completions import completions_for, verdicts_for
+    from pipeline.completions import completions_for, judge_for
     from pipeline.wiring import StageInputs
 
     stage = context.stage
     if stage is Stage.INGEST:
         return StageInputs(ranges=plan_ranges(checked.files, checked.request.limit_problems))
     if stage is Stage.DEDUP:
-        return StageInputs(
-            benchmarks=tuple(sorted(checked.benchmarks)), verdicts=verdicts_for(context, checked.judge, say)
-        )
+        benchmarks = tuple(sorted(absolute(path) for path in checked.benchmarks))
+        return StageInputs(benchmarks=benchmarks, judged=judge_for(context, checked.judge, say))
     if stage in (Stage.SYNTHESIZE_CORRECTNESS, Stage.SYNTHESIZE_OPTIMIZATION):
         return StageInputs(completions=completions_for(context, checked.generator, say, run_now))
     return StageInputs()

@@ -19,6 +19,7 @@ from dmc_optim.llm.spec import GeneratorSpec, RecordedSpec, make_backend
 from schemas.enums import Campaign, Label
 from transforms.adaptive import PlanAgain, plans
 from transforms.context import StageContext
+from transforms.dedup import store_verdicts
 from transforms.survivors import survivors
 from transforms.synthesize import CAMPAIGNS, RunAttempts
 
@@ -126,12 +127,10 @@ def _part(context: StageContext, plan: dict[str, Any], extra: int, codes: dict[s
     return durations_part(measured, Spread(**plan["spread"]), wanted.robust_cv, wanted.min_iqr_s)
 
 
-def verdicts_for(
-    context: StageContext, judge: GeneratorSpec | None, say: Callable[[str], None]
-) -> dict[str, dict[str, Any]] | None:
-    """A model's verdict on every statement, by problem; None when no model is configured."""
+def judge_for(context: StageContext, judge: GeneratorSpec | None, say: Callable[[str], None]) -> bool:
+    """Store a model's verdict on every statement; False when no model is configured."""
     if judge is None:
-        return None
+        return False
     from dmc_optim.llm.quality import judge_statements
 
     rows = context.layout.rows("problems", stages=context.earlier, columns=["problem_id", "statement"])
@@ -142,4 +141,5 @@ def verdicts_for(
     verdicts, lines = judge_statements(statements, backend, path, concurrency=settings.concurrency)
     for line in lines:
         say(line)
-    return verdicts
+    store_verdicts(context, verdicts)
+    return True

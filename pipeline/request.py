@@ -1,6 +1,7 @@
 """What a build is asked to do, checked before anything runs, and the identity of an output directory."""
 
 import platform
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -87,6 +88,10 @@ def check(request: BuildRequest) -> CheckedRequest:
     for name, value in (("--limit-problems", request.limit_problems), ("--limit-solutions", request.limit_solutions)):
         if value is not None and value < 1:
             raise ConfigError(f"{name} must be at least 1, got {value}")
+    if request.runner != LOCAL_RUNNER or request.beam_options:
+        from pipeline.runner import check_runner
+
+        check_runner(request.runner, request.beam_options, _paths(request))
     files = find_files(request.source)
     if not sum(file.rows for file in files):
         raise SourceError(f"--source {request.source}: no rows in it")
@@ -100,6 +105,16 @@ def check(request: BuildRequest) -> CheckedRequest:
     if isinstance(judge, RecordedSpec):
         raise ConfigError("--judge takes a live model: openai:URL#MODEL or vllm:MODEL")
     return CheckedRequest(request, files, benchmarks, generator, judge)
+
+
+def _paths(request: BuildRequest) -> Iterator[tuple[str, str]]:
+    """(option, value) of every path that the workers open."""
+    yield "--out", request.out
+    yield "--source", request.source
+    for path in request.benchmarks:
+        yield "--benchmark", path
+    if request.generator and request.generator.startswith("recorded:"):
+        yield "--generator", request.generator.removeprefix("recorded:")
 
 
 def open_output(checked: CheckedRequest) -> tuple[Layout, dict[str, Any]]:

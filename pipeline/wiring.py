@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
 import apache_beam as beam
 
@@ -11,7 +10,7 @@ from dmc_optim.llm.recorded import RecordedCompletions
 from schemas.enums import Stage
 from transforms import complete, controls, filterability
 from transforms.context import StageContext
-from transforms.datasets import Datasets, stored_memberships
+from transforms.datasets import Datasets
 from transforms.dedup import DecideStatement, Dedup
 from transforms.filter_round import FilterRound
 from transforms.ingest import Ingest
@@ -23,19 +22,22 @@ from transforms.validate import Validate
 
 @dataclass(frozen=True)
 class StageInputs:
-    """What comes from outside the output directory: source rows, benchmarks, completions, statement verdicts."""
+    """What comes from outside the output directory: source rows, benchmarks, completions.
+
+    judged: whether a model's verdicts on the statements are stored (`transforms.dedup.store_verdicts`).
+    """
 
     ranges: list[SourceRange] = field(default_factory=list)
     benchmarks: tuple[str, ...] = ()
     completions: RecordedCompletions | None = None
-    verdicts: dict[str, dict[str, Any]] | None = None
+    judged: bool = False
 
 
 Wire = Callable[[StageContext, StageInputs], beam.PTransform]
 
 WIRING: dict[Stage, Wire] = {
     Stage.INGEST: lambda context, inputs: Ingest(context, inputs.ranges),
-    Stage.DEDUP: lambda context, inputs: Dedup(context, DecideStatement(inputs.benchmarks, inputs.verdicts)),
+    Stage.DEDUP: lambda context, inputs: Dedup(context, DecideStatement(inputs.benchmarks, inputs.judged)),
     Stage.CONTROLS: lambda context, inputs: DecideStage(context, controls.decide),
     Stage.VALIDATE: lambda context, inputs: Validate(context),
     Stage.SYNTHESIZE_CORRECTNESS: lambda context, inputs: Synthesize(context, inputs.completions),
@@ -45,5 +47,5 @@ WIRING: dict[Stage, Wire] = {
     Stage.COMPLETE: lambda context, inputs: DecideStage(context, complete.decide),
     Stage.FILTERABILITY: lambda context, inputs: DecideStage(context, filterability.decide),
     Stage.SPLIT: lambda context, inputs: SplitPool(context),
-    Stage.DATASETS: lambda context, inputs: Datasets(context, stored_memberships(context)),
+    Stage.DATASETS: lambda context, inputs: Datasets(context),
 }

@@ -1,6 +1,7 @@
 """What every worker of a stage knows: where things are, how it is configured, which engine runs programs."""
 
 import hashlib
+import threading
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -20,7 +21,11 @@ class EngineSpec:
 
     def connect(self) -> Executor:
         """The executor of this process; every stage and thread shares one."""
-        return _engine(self)
+        with _CONNECTING:  # a worker's threads begin together, and each would start an engine
+            return _engine(self)
+
+
+_CONNECTING = threading.Lock()
 
 
 @lru_cache(maxsize=4)

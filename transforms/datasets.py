@@ -72,15 +72,15 @@ def reference_durations(state: ProblemState, executions: list[dict[str, Any]]) -
 class Datasets(beam.PTransform):
     """Reference durations and dataset files, shard by shard."""
 
-    def __init__(self, context: StageContext, members: Membership) -> None:
-        self._context, self._members = context, members
+    def __init__(self, context: StageContext) -> None:
+        self._context = context
 
     def expand(self, root: beam.Pipeline) -> beam.PCollection:
         """→ nothing; `reference_durations`, `attrition` and `<out>/dataset` are written."""
         return (
             root
             | Shards(self._context)  # (shard, None)
-            | "Materialise" >> beam.ParDo(MaterialiseShard(self._context, self._members))  # (key, count)
+            | "Materialise" >> beam.ParDo(MaterialiseShard(self._context))  # (key, count)
             | "Attrition" >> WriteAttrition(self._context)  # None
         )
 
@@ -88,9 +88,13 @@ class Datasets(beam.PTransform):
 class MaterialiseShard(DecideShard):
     """Writes a shard's reference durations and its file in every configuration and split."""
 
-    def __init__(self, context: StageContext, members: Membership) -> None:
+    def __init__(self, context: StageContext) -> None:
         super().__init__(context, keep_all)
-        self._members = members
+        self._members: Membership = {}
+
+    def setup(self) -> None:
+        """Every worker reads the splits itself: a corpus of problem ids is no part of a job."""
+        self._members = stored_memberships(self._context)
 
     def process(self, element: tuple[int, Any], *side: Any) -> Iterator[Any]:
         """(shard, anything) → ((entity, label, figure), count)."""

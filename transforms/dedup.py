@@ -167,26 +167,41 @@ def _benchmark_matcher(paths: tuple[str, ...], config: DedupConfig) -> Matcher:
 
 @dataclass(frozen=True)
 class DecideStatement:
-    """The stage's rule with its inputs: benchmark files, verdicts of a model by problem (or none)."""
+    """The stage's rule with its inputs: benchmark files, and whether a model has judged the statements."""
 
     benchmarks: tuple[str, ...]
-    verdicts: dict[str, dict[str, Any]] | None = None
+    judged: bool = False
 
     def __call__(self, context: StageContext, state: ProblemState) -> Decision:
         """Benchmark first, then the rules, then the model."""
         config = context.config.dedup
         statement = statement_of(context, state.problem_id)
         query = signature(state.problem_id, statement, config)
+        verdict = verdict_of(context, state.problem_id) if self.judged else None
         drop = (
             benchmark_match(query, _benchmark_matcher(self.benchmarks, config))
             or statement_rules(statement, config)
-            or model_verdict((self.verdicts or {}).get(state.problem_id))
+            or model_verdict(verdict)
         )
         decision = Decision(problem=drop)
-        verdict = (self.verdicts or {}).get(state.problem_id)
         if verdict is not None:
             decision.rows["statement_quality"] = [verdict]
         return decision
+
+
+def store_verdicts(context: StageContext, verdicts: dict[str, dict[str, Any]]) -> None:
+    """Put a model's verdicts, by problem, where the workers look for them: a part for every shard."""
+    by_shard: dict[int, dict[str, Any]] = {}
+    for problem_id, verdict in verdicts.items():
+        by_shard.setdefault(context.shard_of(problem_id), {})[problem_id] = verdict
+    for shard, own in by_shard.items():
+        context.layout.write_json(context.part("verdicts", f"{shard:05d}.json"), own)
+
+
+def verdict_of(context: StageContext, problem_id: str) -> dict[str, Any] | None:
+    """The model's verdict on a problem's statement, None when it has none."""
+    path = context.part("verdicts", f"{context.shard_of(problem_id):05d}.json")
+    return (context.layout.read_json(path) or {}).get(problem_id)
 
 
 def statement_of(context: StageContext, problem_id: str) -> str:

@@ -15,7 +15,7 @@ import apache_beam as beam
 from dmc_optim import progress
 from dmc_optim.ces.types import Executor, Request, Result, StopRule, TestCase
 from dmc_optim.llm.extract import extract_generator
-from dmc_optim.llm.recorded import RecordedAttempt, RecordedCompletions
+from dmc_optim.llm.recorded import AttemptReference, RecordedAttempt, RecordedCompletions
 from schemas.enums import AttemptReason, Campaign, Label, Stage, Status
 from transforms.attempt_table import collapse, stored_attempts
 from transforms.consensus import consensus, outputs_digest
@@ -34,18 +34,23 @@ CAMPAIGNS = {
 
 @dataclass(frozen=True)
 class AttemptUnit:
-    """One attempt on one problem. pool: the verified solutions that vote."""
+    """One attempt on one problem. recorded: where its answer is. pool: the verified solutions that vote."""
 
     problem_id: str
     shard: int
     campaign: Campaign
-    recorded: RecordedAttempt
+    recorded: AttemptReference
     pool: tuple[str, ...]
+
+    @property
+    def attempt(self) -> int:
+        """The attempt's number."""
+        return self.recorded.key.attempt
 
     @property
     def name(self) -> str:
         """File-name form, unique in the stage."""
-        return f"{unit_prefix(self.problem_id)}{self.recorded.attempt:06d}"
+        return f"{unit_prefix(self.problem_id)}{self.attempt:06d}"
 
 
 @dataclass
@@ -72,12 +77,12 @@ def verification_pool(context: StageContext, problem_id: str, attempt: int, veri
 
 
 def run_attempt(
-    context: StageContext, unit: AttemptUnit, executor: Executor, codes: dict[str, bytes]
+    context: StageContext, unit: AttemptUnit, recorded: RecordedAttempt, executor: Executor, codes: dict[str, bytes]
 ) -> AttemptOutcome:
     """Steps 3 to 6 of the acceptance loop."""
     settings, execution = context.config.synthesis, context.config.execution
-    number = unit.recorded.attempt
-    extraction = extract_generator(unit.recorded.completion, unit.recorded.reasoning)
+    number = unit.attempt
+    extraction = extract_generator(recorded.completion, recorded.reasoning)
     if extraction.source is None:
         return AttemptOutcome(number, extraction.reason, extraction.detail)
     if len(unit.pool) < settings.min_agreeing:
@@ -104,7 +109,7 @@ def vote(
 ) -> AttemptOutcome:
     """Run the pool on the inputs, find the agreeing group, verify its outputs by a re-run of one member."""
     execution = context.config.execution
-    outcome = AttemptOutcome(unit.recorded.attempt)
+    outcome = AttemptOutcome(unit.attempt)
     tests = tuple(TestCase(f"{i:02d}", text) for i, text in enumerate(inputs))
     requests = [
         Request(
@@ -143,7 +148,7 @@ def vote(
             {
                 "problem_id": unit.problem_id,
                 "campaign": unit.campaign.value,
-                "attempt": unit.recorded.attempt,
+                "attempt": unit.attempt,
                 "solution_id": solution,
                 "status": statuses[solution].value,
                 "outputs_sha256": digest,
@@ -214,22 +219,23 @@ class RunAttempt(beam.DoFn):
                 columns=["problem_id", "solution_id", "code"],
             )
             codes = {row["solution_id"]: row["code"].encode() for row in rows}
-            outcome = run_attempt(context, unit, context.engine.connect(), codes)
-            context.layout.write_bytes(path, json.dumps(_plain(unit, outcome)).encode())
-        progress.current().step(f"{unit.problem_id} attempt {unit.recorded.attempt}", time.monotonic() - started)
+            recorded = unit.recorded.read()
+            outcome = run_attempt(context, unit, recorded, context.engine.connect(), codes)
+            context.layout.write_bytes(path, json.dumps(_plain(unit, recorded, outcome)).encode())
+        progress.current().step(f"{unit.problem_id} attempt {unit.attempt}", time.monotonic() - started)
         yield unit.shard
 
 
-def _plain(unit: AttemptUnit, outcome: AttemptOutcome) -> dict[str, Any]:
+def _plain(unit: AttemptUnit, recorded: RecordedAttempt, outcome: AttemptOutcome) -> dict[str, Any]:
     return {
         "row": {
             "problem_id": unit.problem_id,
             "campaign": unit.campaign.value,
             "attempt": outcome.attempt,
-            "prompt_solution_id": unit.recorded.prompt_solution_id or None,
-            "model": unit.recorded.model or "recorded",
-            "seed": unit.recorded.seed,
-            "completion": unit.recorded.completion,
+            "prompt_solution_id": recorded.prompt_solution_id or None,
+            "model": recorded.model or "recorded",
+            "seed": recorded.seed,
+            "completion": recorded.completion,
             "accepted": outcome.reason is None,
             "reason": None if outcome.reason is None else outcome.reason.value,
             "n_tests": len(outcome.pairs),
@@ -239,7 +245,7 @@ def _plain(unit: AttemptUnit, outcome: AttemptOutcome) -> dict[str, Any]:
         "pairs": outcome.pairs,
         "durations_s": outcome.durations_s if outcome.pairs else [],
         "votes": outcome.votes,
-        "usage": unit.recorded.usage,
+        "usage": recorded.usage,
     }
 
 
@@ -293,14 +299,14 @@ def _plan(
     for state in survivors(context, shard).values():
         pid = state.problem_id
         verified = state.solutions_of(Label.CORRECT)
+        campaign = CAMPAIGNS[context.stage]
         units = [
-            AttemptUnit(
-                pid, shard, CAMPAIGNS[context.stage], own, tuple(verification_pool(context, pid, own.attempt, verified))
-            )
-            for own in recorded.attempts(pid, names[pid], CAMPAIGNS[context.stage])
-            if own.attempt < settings.attempts + settings.adaptive_attempts
+            AttemptUnit(pid, shard, campaign, own, tuple(verification_pool(context, pid, own.key.attempt, verified)))
+            for own in recorded.references(pid, names[pid], campaign)
+            if own.key.attempt < settings.attempts + settings.adaptive_attempts
         ]
-        questions = {u.recorded.attempt: (u.recorded.completion, u.pool) for u in units}
+        completions = {own.attempt: own.completion for own in recorded.attempts(pid, names[pid], campaign)}
+        questions = {unit.attempt: (completions[unit.attempt], unit.pool) for unit in units}
         if stored_attempts(context, pid, questions) is None:
             progress.current().add(len(units))
             yield from units

@@ -14,6 +14,7 @@ Everything goes through fsspec, so `<out>` may be a local path or any URL that f
 import json
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import fsspec
@@ -25,24 +26,39 @@ from schemas import TABLES
 from schemas.enums import Stage
 
 
+def absolute(path: str) -> str:
+    """A local path as a process in any directory understands it; a URL as it is."""
+    return path if "://" in path else str(Path(path).expanduser().absolute())
+
+
 @dataclass(frozen=True)
 class Layout:
-    """Paths and small reads of one output directory. Picklable: only the URL travels."""
+    """Paths and small reads of one output directory. Picklable: only the URL travels, a local path made absolute."""
 
     out: str
 
     @cached_property
     def fs(self) -> fsspec.AbstractFileSystem:
         """The file system behind the URL."""
-        return fsspec.core.url_to_fs(self.out)[0]
+        return self._place[0]
 
     @cached_property
     def root(self) -> str:
         """The directory, as its file system names it."""
-        return str(fsspec.core.url_to_fs(self.out)[1]).rstrip("/")
+        return str(self._place[1]).rstrip("/")
+
+    @cached_property
+    def _place(self) -> tuple[fsspec.AbstractFileSystem, str]:
+        try:
+            # Other workers write too: a listing that this process remembers would hide their files.
+            fs, root = fsspec.core.url_to_fs(self.out, use_listings_cache=False)
+        except (ImportError, ValueError) as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise ArtifactError(f"{self.out}: no such file system here: {first}") from error
+        return fs, root
 
     def __getstate__(self) -> dict[str, str]:
-        return {"out": self.out}
+        return {"out": absolute(self.out)}
 
     def __setstate__(self, state: dict[str, str]) -> None:
         object.__setattr__(self, "out", state["out"])
