@@ -8,15 +8,19 @@ import difflib
 import hashlib
 import json
 import tomllib
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from fractions import Fraction
+from math import isfinite
 from pathlib import Path
 from typing import Any, get_args, get_origin, get_type_hints
 
+from dmc_optim.ces.comparators import comparator
 from dmc_optim.ces.types import Clock, Limits
 from dmc_optim.errors import ConfigError
 
 LANGUAGES = {"unknown": 0, "python2": 1, "cpp": 2, "python3": 3, "java": 4}  # codes of deepmind/code_contests
+MOST_SHARDS = 10_000
 COMPARATORS = ("exact", "trimmed", "tokens", "tokens_float:EPS")
 
 
@@ -217,47 +221,95 @@ def _typed(value: Any, hint: Any, where: str) -> Any:
             raise ConfigError(f"{where} must be a list of {item.__name__}, got {value!r}")
         return tuple(value)
     if hint is float and isinstance(value, int) and not isinstance(value, bool):
-        return float(value)
+        value = float(value)
     if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
         raise ConfigError(f"{where} must be {hint.__name__}, got {value!r}")
+    if isinstance(value, float) and not isfinite(value):
+        raise ConfigError(f"{where} must be a finite number, got {value!r}")
+    if hint is int and not -(1 << 63) <= value < 1 << 63:
+        raise ConfigError(f"{where} does not fit 64 bits: {value!r}")
     return value
 
 
-def _validate(config: BuildConfig, path: str) -> None:
-    def check(ok: bool, key: str, rule: str) -> None:
-        if not ok:
-            raise ConfigError(f"{path}: '{key}' {rule}")
+_Rule = tuple[Callable[[Any], bool], str]
+_POSITIVE: _Rule = (lambda value: value > 0, "must be positive")
+_NOT_NEGATIVE: _Rule = (lambda value: value >= 0, "must not be negative")
+_SHARE: _Rule = (lambda value: 0 <= value <= 1, "is a share, between 0 and 1")
+_LANGUAGES: _Rule = (
+    lambda names: bool(names) and all(name in LANGUAGES for name in names),
+    f"lists one or more of {', '.join(LANGUAGES)}",
+)
+_ROUND = {
+    "min_correct": _NOT_NEGATIVE,
+    "min_incorrect": _NOT_NEGATIVE,
+    "max_drop_rate": _SHARE,
+    "max_false_positive_rate": _SHARE,
+    "timeout_fraction": _SHARE,
+    "timeout_cap": _SHARE,
+    "failure_fraction": _SHARE,
+    "failure_cap": _SHARE,
+}
+_RULES: dict[str, _Rule] = {
+    "shards": (lambda value: 0 <= value <= MOST_SHARDS, f"must be 0 (one for every 32 rows) to {MOST_SHARDS}"),
+    "ingest.languages": _LANGUAGES,
+    "dedup.shingle_words": _POSITIVE,
+    "dedup.permutations": (lambda value: 4 <= value <= 4096, "must be between 4 and 4096"),
+    "dedup.jaccard": (lambda value: 0 < value <= 1, "is a share, over 0 and at most 1"),
+    "dedup.min_statement_chars": _NOT_NEGATIVE,
+    "execution.time_limit_s": _POSITIVE,
+    "execution.wall_factor": _POSITIVE,
+    "execution.memory_bytes": _POSITIVE,
+    "execution.output_bytes": _POSITIVE,
+    "execution.comparator": (lambda name: _is_comparator(name), f"must be one of {', '.join(COMPARATORS)}"),
+    "execution.clock": (lambda name: name in list(Clock), "must be cpu or wall"),
+    "execution.repetitions": _POSITIVE,
+    "execution.infrastructure_retries": _NOT_NEGATIVE,
+    "execution.chunk_solutions": _POSITIVE,
+    "synthesis.attempts": _POSITIVE,
+    "synthesis.calls_per_method": _POSITIVE,
+    "synthesis.verification_pool": _POSITIVE,
+    "synthesis.min_agreeing": (lambda value: value >= 2, "must be at least 2: one solution agrees with nobody"),
+    "synthesis.max_input_bytes": _POSITIVE,
+    "synthesis.generator_time_limit_s": _POSITIVE,
+    "synthesis.adaptive_attempts": _NOT_NEGATIVE,
+    "generation.temperature": _NOT_NEGATIVE,
+    "generation.top_p": (lambda value: 0 < value <= 1, "is a share, over 0 and at most 1"),
+    "generation.max_tokens": _POSITIVE,
+    "generation.concurrency": _POSITIVE,
+    "generation.timeout_s": _POSITIVE,
+    "generation.price_prompt_usd": _NOT_NEGATIVE,
+    "generation.price_completion_usd": _NOT_NEGATIVE,
+    **{f"filter_correctness.{key}": rule for key, rule in _ROUND.items()},
+    **{f"filter_optimization.{key}": rule for key, rule in _ROUND.items()},
+    "filter_optimization.max_false_positive_rate": (
+        lambda value: value == 1,
+        "must be 1: negative controls decide nothing in the optimization round and are not run",
+    ),
+    "filterability.robust_cv": _NOT_NEGATIVE,
+    "filterability.min_iqr_s": _NOT_NEGATIVE,
+    "filterability.pearson_r": (lambda value: -1 <= value <= 1, "is a correlation, between -1 and 1"),
+    "split.test_fraction": (lambda value: 0 <= value < 1, "is a share, at least 0 and under 1"),
+    "split.test_size": (lambda value: value >= -1, "must be -1 (use test_fraction) or a number of problems"),
+}
 
-    for language in config.ingest.languages:
-        check(language in LANGUAGES, "ingest.languages", f"knows {', '.join(LANGUAGES)}, got {language!r}")
-    execution = config.execution
-    for key in ("time_limit_s", "wall_factor", "memory_bytes", "output_bytes", "repetitions", "chunk_solutions"):
-        check(getattr(execution, key) > 0, f"execution.{key}", "must be positive")
-    check(execution.infrastructure_retries >= 0, "execution.infrastructure_retries", "must not be negative")
-    check(execution.clock in [c.value for c in Clock], "execution.clock", "must be cpu or wall")
-    check(_is_comparator(execution.comparator), "execution.comparator", f"must be one of {', '.join(COMPARATORS)}")
-    check(config.shards >= 0, "shards", "must not be negative")
-    for key in ("attempts", "calls_per_method", "verification_pool", "min_agreeing", "max_input_bytes"):
-        check(getattr(config.synthesis, key) > 0, f"synthesis.{key}", "must be positive")
-    check(config.synthesis.adaptive_attempts >= 0, "synthesis.adaptive_attempts", "must not be negative")
-    for key in ("top_p", "max_tokens", "concurrency", "timeout_s"):
-        check(getattr(config.generation, key) > 0, f"generation.{key}", "must be positive")
-    for key in ("temperature", "price_prompt_usd", "price_completion_usd"):
-        check(getattr(config.generation, key) >= 0, f"generation.{key}", "must not be negative")
-    check(config.generation.top_p <= 1, "generation.top_p", "is a share, at most 1")
-    for name in ("filter_correctness", "filter_optimization"):
-        for f in fields(FilterConfig):
-            value = getattr(getattr(config, name), f.name)
-            if isinstance(value, float):
-                check(0 <= value <= 1, f"{name}.{f.name}", "is a share, between 0 and 1")
-    check(0 <= config.split.test_fraction < 1, "split.test_fraction", "is a share, at least 0 and under 1")
-    check(0 < config.dedup.jaccard <= 1, "dedup.jaccard", "is a share, over 0 and at most 1")
+
+def _validate(config: BuildConfig, path: str) -> None:
+    for key, (holds, rule) in _RULES.items():
+        table, _, name = key.rpartition(".")
+        value = getattr(getattr(config, table) if table else config, name)
+        if not holds(value):
+            raise ConfigError(f"{path}: '{key}' {rule}, got {value!r}")
+    synthesis = config.synthesis
+    if synthesis.verification_pool < synthesis.min_agreeing:
+        raise ConfigError(
+            f"{path}: 'synthesis.verification_pool' is {synthesis.verification_pool}, "
+            f"but {synthesis.min_agreeing} of it must agree (synthesis.min_agreeing)"
+        )
 
 
 def _is_comparator(name: str) -> bool:
-    if not name.startswith("tokens_float:"):
-        return name in COMPARATORS[:3]
     try:
-        return float(name.split(":", 1)[1]) >= 0
-    except ValueError:
+        comparator(name)
+    except ConfigError:
         return False
+    return True
