@@ -4,6 +4,8 @@ import fcntl
 import os
 import threading
 from collections import OrderedDict
+from collections.abc import Iterable
+from contextlib import suppress
 
 INLINE_BYTES = 1 << 16  # a shorter text travels in the message itself
 _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
@@ -37,6 +39,13 @@ def read_all(fd: int) -> bytes:
         parts.append(part)
         offset += len(part)
     return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def close_all(fds: Iterable[int]) -> None:
+    """Close descriptors, whether or not they are open."""
+    for fd in fds:
+        with suppress(OSError):
+            os.close(fd)
 
 
 class BlobCache:

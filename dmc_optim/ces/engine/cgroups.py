@@ -95,7 +95,7 @@ class _Cgroup:
 
     def __init__(self) -> None:
         self._files = _Files()
-        self._oom_seen = self._cpu_seen = self._base = self._limit = 0
+        self._oom_seen = self._cpu_seen = self._base = self._limit = self._processes = 0
 
     def watch(self, idle: frozenset[int]) -> None:
         """Of no interest: counters are read before and after a run."""
@@ -107,6 +107,12 @@ class _Cgroup:
         if abs(wanted - self._limit) > _LIMIT_STEP:
             self._write_limit(wanted)
             self._limit = wanted
+
+    def limit_processes(self, limit: int) -> None:
+        """Processes and threads."""
+        if limit != self._processes:
+            self._write_processes(limit)
+            self._processes = limit
 
     def begin(self) -> None:
         """A run begins."""
@@ -131,6 +137,9 @@ class _Cgroup:
         return False
 
     def _memory_now(self) -> int:
+        raise NotImplementedError
+
+    def _write_processes(self, limit: int) -> None:
         raise NotImplementedError
 
     def _write_limit(self, limit: int) -> None:
@@ -174,8 +183,7 @@ class CgroupV1(_Cgroup):
         for directory in self._directories.values():
             self._files.write(directory / "cgroup.procs", pid)
 
-    def limit_processes(self, limit: int) -> None:
-        """Processes and threads."""
+    def _write_processes(self, limit: int) -> None:
         self._files.write(self._pids, limit)
 
     def processes(self) -> list[int]:
@@ -232,8 +240,7 @@ class CgroupV2(_Cgroup):
         """Put a process into the cgroup."""
         self._files.write(self._directory / "cgroup.procs", pid)
 
-    def limit_processes(self, limit: int) -> None:
-        """Processes and threads."""
+    def _write_processes(self, limit: int) -> None:
         self._files.write(self._directory / "pids.max", limit)
 
     def processes(self) -> list[int]:

@@ -28,23 +28,19 @@ class Attempt:
 def judged(
     position: int,
     run: Run,
-    stdout_fd: int,
     expected: bytes | None,
     compare: Comparator,
     limits: Limits,
     baseline: Baseline,
     return_output: bool,
 ) -> Measured:
-    """Status, detail, clocks and memory of one run. The output is read only where it decides or is asked for."""
+    """Status, detail, clocks and memory of one run."""
     timing, outcome = run.timing, run.outcome
     if clocks.on_clock(timing, limits.clock, baseline) >= limits.time_s:
         outcome = replace(outcome, over_time=f"{limits.clock} limit")
     verdict = before_comparison(outcome)
-    output = None
-    if return_output or (verdict is None and expected is not None):
-        output = os.pread(stdout_fd, limits.output_bytes, 0)
     if verdict is None:
-        difference = None if expected is None or output is None else compare(output, expected)
+        difference = None if expected is None else compare(run.output, expected)
         verdict = (Status.SUCCESS, "") if difference is None else (Status.WRONG_ANSWER, difference)
     return Measured(
         position,
@@ -53,7 +49,7 @@ def judged(
         cpu_s=timing.own_cpu_s(baseline),
         wall_s=timing.own_wall_s(baseline),
         peak_memory_bytes=run.peak_memory_bytes,
-        output=output if return_output else None,
+        output=run.output if return_output else None,
         output_truncated=outcome.output_bytes > limits.output_bytes,
         stderr_tail=outcome.stderr_tail,
         context_switches=run.context_switches,
@@ -106,7 +102,7 @@ def settled(attempts: list[Attempt], repetitions: int, limits: Limits, baseline:
         marks += ("rerun", *clocks.suspicions(attempts[0].run.timing, limits, baseline))
     if chosen.status is Status.TIMEOUT:
         duration = max(duration, limits.time_s)
-    return replace(chosen, duration_s=duration, marks=marks)
+    return chosen._replace(duration_s=duration, marks=marks)
 
 
 def _averaged(attempts: list[Attempt], chosen: Measured, marks: tuple[str, ...]) -> Measured:
@@ -114,8 +110,7 @@ def _averaged(attempts: list[Attempt], chosen: Measured, marks: tuple[str, ...])
     durations = [attempt.measured.duration_s or 0.0 for attempt in attempts]
     if "wall_clock" in marks:
         durations = [max(attempt.measured.wall_s or 0.0, clocks.MINIMUM_DURATION_S) for attempt in attempts]
-    return replace(
-        chosen,
+    return chosen._replace(
         duration_s=statistics.fmean(durations),
         duration_std_s=statistics.stdev(durations) if len(durations) > 1 else 0.0,
         repetitions=len(attempts),

@@ -59,10 +59,10 @@ class Isolation:
 
 @dataclass(frozen=True)
 class _Pipes:
-    """Descriptors that the zygote keeps: its control socket, its runs' stderr, where set-up faults are reported."""
+    """Descriptors that the zygote keeps: streams of its runs, control socket, where set-up faults are reported."""
 
+    streams: tuple[int, int, int]
     control: int
-    stderr: int
     report: int
 
 
@@ -70,15 +70,17 @@ def launch(
     interpreter: Interpreter,
     isolation: Isolation,
     join_cgroup: Callable[[int], None],
-    control: socket.socket,
-    stderr_fd: int,
+    control: int,
+    streams: tuple[int, int, int],
 ) -> int:
-    """Start a zygote that talks over `control` and writes its runs' stderr to stderr_fd. Returns its pid.
+    """Start a zygote that talks over `control` and whose runs have `streams` as stdin, stdout, stderr.
+
+    Returns its pid.
 
     Raises EngineError with the step that failed.
     """
     report_read, report_write = os.pipe()
-    pipes = _Pipes(control.fileno(), stderr_fd, report_write)
+    pipes = _Pipes(streams, control, report_write)
     program = bundle()
     builder = os.fork()
     if builder == 0:
@@ -239,8 +241,7 @@ def _exec_zygote(
     environment["SANDBOX"] = ";".join(f"{key}={value}" for key, value in setup.items())
     if text:
         environment["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(str(Path(p).parent) for p, _ in interpreter.packages))
-    file = os.memfd_create("stdin")  # the interpreter makes its streams for the kind of file that runs will have
-    wanted = (file, file, pipes.stderr, pipes.control, pipes.report)
+    wanted = (*pipes.streams, pipes.control, pipes.report)
     high = [fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, _HIGH_FD) for fd in wanted]
     for target, fd in enumerate(high[:4]):  # `report` stays until exec closes it
         os.dup2(fd, target)

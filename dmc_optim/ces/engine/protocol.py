@@ -1,6 +1,9 @@
-"""Messages between the caller and a supervisor, both of this package. Frames and descriptors: channel.py."""
+"""Messages between the caller and a supervisor, both of this package. How they travel: channel.py.
 
-from dataclasses import dataclass
+Tuples rather than classes with state, because one pair of them is packed and unpacked for every few executions.
+"""
+
+from typing import NamedTuple
 
 from dmc_optim.ces.engine.cgroup_parents import CgroupPlan
 from dmc_optim.ces.engine.interpreter import Interpreter
@@ -8,9 +11,10 @@ from dmc_optim.ces.engine.tiers import Tier
 from dmc_optim.ces.types import Limits, StopRule
 from schemas.enums import Status
 
+Text = bytes | int  # the bytes themselves, or the number of a descriptor that came with the message
 
-@dataclass(frozen=True)
-class Configure:
+
+class Configure(NamedTuple):
     """First message: what kind of slot this is. name: of the slot and of its cgroup."""
 
     name: str
@@ -22,18 +26,17 @@ class Configure:
     outer_uids: tuple[int, int] | None
 
 
-@dataclass(frozen=True)
-class Ready:
+class Ready(NamedTuple):
     """Answer to Configure: the empty-run baseline, or what went wrong."""
 
     baseline_cpu_s: float = 0.0
     error: str = ""
 
 
-@dataclass(frozen=True)
-class OpenProgram:
+class OpenProgram(NamedTuple):
     """A program and what its tests have in common. tests_ahead: how many runs of it may come in all."""
 
+    code: Text
     limits: Limits
     comparator: str
     stop: StopRule
@@ -42,19 +45,10 @@ class OpenProgram:
     tests_ahead: int
 
 
-@dataclass(frozen=True)
-class Text:
-    """Bytes in the message, or the number of a descriptor that came with it."""
-
-    inline: bytes | None = None
-    descriptor: int = -1
-
-
-@dataclass(frozen=True)
-class Work:
+class Work(NamedTuple):
     """Tests to run in order: (position in the request, input, expected or None).
 
-    opened: a new program, whose code is the message's first descriptor; None goes on with the last one.
+    opened: a new program; None goes on with the last one.
     """
 
     serial: int
@@ -62,15 +56,13 @@ class Work:
     tests: tuple[tuple[int, Text, Text | None], ...]
 
 
-@dataclass(frozen=True)
-class Cancel:
+class Cancel(NamedTuple):
     """Stop working on this request."""
 
     serial: int
 
 
-@dataclass(frozen=True)
-class Measured:
+class Measured(NamedTuple):
     """One finished test, without what is the same for every result of the slot."""
 
     position: int
@@ -92,8 +84,7 @@ class Measured:
     steal_s: float | None = None
 
 
-@dataclass(frozen=True)
-class Progress:
+class Progress(NamedTuple):
     """Finished tests; done: no more will come for this Work; stopped: the stop rule or a cancel ended it."""
 
     serial: int

@@ -23,7 +23,8 @@ PRIVATE = "/init"  # readable for the zygote alone
 def build(interpreter: Interpreter, owner: int, tmp_bytes: int, zygote_source: str) -> None:
     """Put the root together under STAGE. The caller is alone in its mount namespace, with CAP_SYS_ADMIN over it.
 
-    owner: the uid and gid, as seen from here, of the sandbox's root; 0 where it shares it with its programs. Raises OSError naming the mount that failed.
+    owner: the uid and gid, as seen from here, of the sandbox's root; 0 where it shares it with its programs.
+    Raises OSError naming the mount that failed.
     """
     ns.mount("none", "/", flags=ns.MS_REC | ns.MS_PRIVATE)
     sources = _opened([interpreter.executable, *interpreter.stdlib, *(path for path, _ in interpreter.packages)])

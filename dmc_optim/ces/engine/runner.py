@@ -1,14 +1,10 @@
 """The sandbox of one slot over time: started when needed, recycled, replaced when it breaks; its empty-run baseline."""
 
-import os
 import shutil
 import statistics
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from dmc_optim.ces.comparators import Comparator
-from dmc_optim.ces.engine import blobs
 from dmc_optim.ces.engine.cgroups import CgroupV1, CgroupV2, SlotCgroup
 from dmc_optim.ces.engine.clocks import Baseline, Timing
 from dmc_optim.ces.engine.launch import Isolation, make_scratch
@@ -29,7 +25,7 @@ class Program:
     """The program at hand. failure: why it does not compile, once that is known."""
 
     opened: OpenProgram
-    code_fd: int
+    code: bytes
     compare: Comparator
     failure: Outcome | None = None
     baseline: Baseline = field(default_factory=Baseline)
@@ -38,17 +34,6 @@ class Program:
     def once(self) -> bool:
         """Whether it will run only once, so that compiling and running share a process."""
         return self.opened.tests_ahead == 1
-
-
-@contextmanager
-def _files(stdin_fd: int) -> Iterator[tuple[int, int]]:
-    """stdin and a fresh stdout; both closed at the end."""
-    stdout_fd = os.memfd_create("stdout", os.MFD_CLOEXEC)
-    try:
-        yield stdin_fd, stdout_fd
-    finally:
-        os.close(stdin_fd)
-        os.close(stdout_fd)
 
 
 class Runner:
@@ -70,16 +55,12 @@ class Runner:
 
     def prepare(self) -> Baseline:
         """Start the sandbox and measure empty runs."""
-        code = blobs.sealed(b"")
-        try:
-            for once in (False, True):
-                self._baselines[once, ""] = self._empty_runs(code, once, _FIRST_EMPTY_RUNS, Limits())
-        finally:
-            os.close(code)
+        for once in (False, True):
+            self._baselines[once, ""] = self._empty_runs(b"", once, _FIRST_EMPTY_RUNS, Limits())
         self.end_program()
         return self._baselines[False, ""]
 
-    def run(self, program: Program, stdin_fd: int, stdout_fd: int) -> Run | None:
+    def run(self, program: Program, stdin: bytes | int, keep_output: bool) -> Run | None:
         """One run of a program; None, and program.failure says why, when it does not compile."""
         if program.failure is not None:
             return None
@@ -88,19 +69,21 @@ class Runner:
         self._runs += 1
         if program.once:
             self._steal.before()
-            done = sandbox.run_once(program.code_fd, stdin_fd, stdout_fd, limits)
-            if done.run is not None:
-                self._note(program, done.compiled)
-                return self._with_steal(done.run)
+            done = sandbox.run_once(program.code, stdin, limits, keep_output)
             program.failure = done.compiled.failure
-            return None
+            if done.run is None:
+                return None
+            run = self._with_steal(done.run)
+            self._find_baseline(program, done.compiled)
+            return run
         if not sandbox.has_program:
-            compiled = sandbox.compile(program.code_fd, limits, program.opened.tests_ahead)
-            self._note(program, compiled)
+            compiled = sandbox.compile(program.code, limits, program.opened.tests_ahead)
+            program.failure = compiled.failure
             if program.failure is not None:
                 return None
+            self._find_baseline(program, compiled)
         self._steal.before()
-        return self._with_steal(sandbox.run(stdin_fd, stdout_fd, limits))
+        return self._with_steal(sandbox.run(stdin, limits, keep_output))
 
     def end_program(self) -> None:
         """The program at hand will not run again."""
@@ -120,31 +103,27 @@ class Runner:
         if self._scratch:
             shutil.rmtree(self._scratch, ignore_errors=True)
 
-    def _note(self, program: Program, compiled: Compiled) -> None:
-        """Remember whether the program compiled, and find the baseline of its kind."""
-        program.failure = compiled.failure
-        if compiled.failure is not None:
-            return
+    def _find_baseline(self, program: Program, compiled: Compiled) -> None:
+        """The baseline of programs of its kind: run once or several times, with these modules imported."""
         kind = program.once, compiled.preloaded
         if kind not in self._baselines:
-            self._baselines[kind] = self._empty_runs(program.code_fd, program.once, _EMPTY_RUNS, program.opened.limits)
+            self._baselines[kind] = self._empty_runs(program.code, program.once, _EMPTY_RUNS, program.opened.limits)
         program.baseline = self._baselines[kind]
 
-    def _empty_runs(self, code_fd: int, once: bool, count: int, limits: Limits) -> Baseline:
+    def _empty_runs(self, code: bytes, once: bool, count: int, limits: Limits) -> Baseline:
         """Median clocks of runs that execute nothing, with the modules of a program imported."""
         sandbox = self._started(limits)
         timings: list[Timing] = []
         if not once and not sandbox.has_program:
-            sandbox.compile(code_fd, limits, count)
+            sandbox.compile(code, limits, count)
         for _ in range(count):
-            with _files(blobs.sealed(b"")) as (stdin, stdout):
-                if once:
-                    run = sandbox.run_once(code_fd, stdin, stdout, limits, EMPTY_ONLY).run
-                else:
-                    run = sandbox.run(stdin, stdout, limits, EMPTY_RUN)
-                if run is None:
-                    raise Lost("an empty program does not run")
-                timings.append(run.timing)
+            if once:
+                run = sandbox.run_once(code, b"", limits, kind=EMPTY_ONLY).run
+            else:
+                run = sandbox.run(b"", limits, kind=EMPTY_RUN)
+            if run is None:
+                raise Lost("an empty program does not run")
+            timings.append(run.timing)
         cpu = statistics.median(timing.cpu_s for timing in timings)
         return Baseline(cpu, statistics.median(timing.wall_s for timing in timings))
 

@@ -9,22 +9,24 @@ import signal
 import socket
 import struct
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dmc_optim.ces.engine.blobs import sealed
 from dmc_optim.ces.engine.cgroups import SlotCgroup
 from dmc_optim.ces.engine.clocks import Timing
 from dmc_optim.ces.engine.interpreter import Interpreter
 from dmc_optim.ces.engine.launch import INNER_UID, Isolation, launch
 from dmc_optim.ces.engine.procfs import threads_of
+from dmc_optim.ces.engine.slot_files import SlotFiles
 from dmc_optim.ces.engine.verdict import Outcome
 from dmc_optim.ces.types import MIB, Clock, Limits
 
 RUN, EMPTY_RUN, ONLY, EMPTY_ONLY = b"R", b"B", b"O", b"E"  # kinds of runs; the empty ones measure the baseline
 
-_PROGRAM = struct.Struct("=cIqqqq")
+_PROGRAM = struct.Struct("=cIqqqqi")
 _COMPILED = struct.Struct("=cq")
 _REPLY = struct.Struct("=cqqqqqqqqqB")
 _CREDENTIALS = struct.Struct("iII")
@@ -33,11 +35,10 @@ _KILL_GRACE_S = 5.0
 _KEPT_PROCESSES = 3  # the zygote, the template and the run that waits
 _ADDRESS_FACTOR, _LEAST_ADDRESS = 16, 16 << 30  # lazy memory costs nothing: this only ends absurd requests at once
 _POLLED_ADDRESS_FACTOR = 4
-_READS = 64  # of stderr at one go, so that a flood cannot keep the supervisor from its clock
 _FILE_BYTES = 16 * MIB
+_INLINE_CODE = 60_000
 _CHECK_S = 0.010
 _STARVED_FACTOR = 8
-
 
 Watch = dict[int, Callable[[], None]]
 
@@ -52,13 +53,14 @@ class Cancelled(Exception):
 
 @dataclass(frozen=True)
 class Run:
-    """One finished run: facts for the verdict, clocks, and the descriptor-free rest."""
+    """One finished run: facts for the verdict, clocks, and its output up to the cap where that was to be kept."""
 
     outcome: Outcome
     timing: Timing
     peak_memory_bytes: int
     context_switches: int
     left_processes: int = 0
+    output: bytes = b""
 
 
 @dataclass(frozen=True)
@@ -82,43 +84,30 @@ class Sandbox:
     """Start with `Sandbox(...)`; after Lost only `close` may be called.
 
     watch: descriptors (the caller's connection, the caller itself) and what to do when one becomes readable during
-    a run; a callback raises Cancelled to end the run.
+    a run; a callback raises Cancelled to end the run. Inputs are bytes, or a descriptor with an offset of its own.
     """
 
-    def __init__(
-        self,
-        interpreter: Interpreter,
-        isolation: Isolation,
-        cgroup: SlotCgroup,
-        watch: Watch,
-    ) -> None:
+    def __init__(self, interpreter: Interpreter, isolation: Isolation, cgroup: SlotCgroup, watch: Watch) -> None:
         self.isolation = isolation
+        self.files = SlotFiles()
         self._cgroup = cgroup
         self._watch = watch
         self._control, inner = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        # the write end stays open here, so that a dead sandbox is no end of file on the pipe
-        self._stderr, self._stderr_write = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._pidfd = self._template = -1
         self._template_pid = 0
         self._idle = frozenset[int]()  # processes that are no part of what is supervised
-        self._stderr_text = bytearray()
         self._poll = select.poll()
-        os.set_blocking(self._stderr_write, True)
-        try:
-            pid = launch(interpreter, isolation, cgroup.join, inner, self._stderr_write)
-            self._pidfd = os.pidfd_open(pid)
-            self.pid = pid
-        finally:
-            inner.close()
-        self._poll.register(self._control, select.POLLIN)
-        self._poll.register(self._stderr, select.POLLIN)
-        for fd in watch:
+        with inner:
+            streams = (self.files.stdin, self.files.stdout, self.files.stderr_write)
+            self.pid = launch(interpreter, isolation, cgroup.join, inner.fileno(), streams)
+        self._pidfd = os.pidfd_open(self.pid)
+        for fd in (self._control.fileno(), self.files.stderr, *watch):
             self._poll.register(fd, select.POLLIN)
-        self._send(b"G", [])
+        self._send(b"G")
         if self._receive(_START_S)[:1] != b"Z":
-            self._drain_stderr(_FILE_BYTES)
-            last = self._stderr_text.decode("utf-8", "replace").strip().splitlines()[-1:]
+            self.files.drain(_FILE_BYTES)
+            last = self.files.errors().decode("utf-8", "replace").strip().splitlines()[-1:]
             self.close()
             raise Lost(" ".join(["the zygote did not start:", *last]))
 
@@ -127,19 +116,22 @@ class Sandbox:
         """Whether a compiled program waits for runs."""
         return self._template >= 0
 
-    def compile(self, code_fd: int, limits: Limits, expected_runs: int) -> Compiled:
+    def compile(self, code: bytes, limits: Limits, expected_runs: int) -> Compiled:
         """Compile a program in a fresh template, ready for `run`. Raises Lost, Cancelled."""
-        self._send_program(b"C", [code_fd], limits, expected_runs)
+        self._send_program(b"C", code, [], limits, expected_runs)
         reply, killed_for = self._supervise(limits, self._kill_template)
         compiled = self._compiled(reply, killed_for, limits)
         self._leave_out(self._template_pid)
+        if compiled.failure is None:
+            self._cgroup.limit_memory(limits.memory_bytes)
         return compiled
 
-    def run_once(self, code_fd: int, stdin_fd: int, stdout_fd: int, limits: Limits, kind: bytes = ONLY) -> Once:
+    def run_once(
+        self, code: bytes, stdin: bytes | int, limits: Limits, keep_output: bool = False, kind: bytes = ONLY
+    ) -> Once:
         """Compile a program and run it on its only input, in one process. Raises Lost, Cancelled."""
-        self._drain_stderr(limits.stderr_bytes)
-        self._stderr_text.clear()
-        self._send_program(kind, [code_fd, stdin_fd, stdout_fd], limits, 1)
+        self.files.prepare(stdin if isinstance(stdin, bytes) else b"")
+        self._send_program(kind, code, [stdin] if isinstance(stdin, int) else [], limits, 1)
         reply, killed_for = self._supervise(limits, self._kill_template)
         compiled = self._compiled(reply, killed_for, limits)
         if compiled.failure is not None:
@@ -148,39 +140,41 @@ class Sandbox:
         started = time.monotonic_ns()
         reply, killed_for = self._supervise(limits, self._kill_template)
         self._forget_template()
-        return Once(compiled, self._finished(reply, killed_for, started, stdout_fd, limits, compiled.cpu_ns))
+        run = self._finished(reply, killed_for, started, limits, compiled.cpu_ns)
+        return Once(compiled, self._with_output(run, limits) if keep_output else run)
 
-    def run(self, stdin_fd: int, stdout_fd: int, limits: Limits, kind: bytes = RUN) -> Run:
+    def run(self, stdin: bytes | int, limits: Limits, keep_output: bool = False, kind: bytes = RUN) -> Run:
         """Run the compiled program once. Raises Lost, Cancelled."""
-        self._drain_stderr(limits.stderr_bytes)
-        self._stderr_text.clear()
+        self.files.prepare(stdin if isinstance(stdin, bytes) else b"")
         if self._control.fileno() in self._poll_now():
             raise Lost("the template ended between runs")
         self._cgroup.begin()
         started = time.monotonic_ns()
-        self._send(kind, [stdin_fd, stdout_fd])
+        self._send(kind, [stdin] if isinstance(stdin, int) else [])
         reply, killed_for = self._supervise(limits, self._kill_run)
         if reply[:1] != b"D" or killed_for:  # a late kill could hit the next run, so the template goes too
             self.end_program()
         if reply[:1] != b"D":
             if not self._cgroup.oom_kills():
                 raise Lost("the template ended during a run")
-            return self._finished(reply, "memory limit", started, stdout_fd, limits, 0, killed=1)
-        return self._finished(reply, killed_for, started, stdout_fd, limits, 0)
+            return self._finished(reply, "memory limit", started, limits, 0, killed=1)
+        run = self._finished(reply, killed_for, started, limits, 0)
+        return self._with_output(run, limits) if keep_output else run
 
-    def _send_program(self, kind: bytes, fds: list[int], limits: Limits, expected_runs: int) -> None:
+    def _with_output(self, run: Run, limits: Limits) -> Run:
+        return replace(run, output=self.files.output(limits.output_bytes))
+
+    def _send_program(self, kind: bytes, code: bytes, fds: list[int], limits: Limits, expected_runs: int) -> None:
         self.end_program()
         self._cgroup.limit_processes(limits.processes + _KEPT_PROCESSES)
         self._cgroup.limit_memory(limits.memory_bytes)
         self._await_template()
         self._leave_out(0)
         self._cgroup.begin()
-        polled = self._cgroup.poll_s is not None
-        address = (
-            _POLLED_ADDRESS_FACTOR * limits.memory_bytes
-            if polled
-            else max(_ADDRESS_FACTOR * limits.memory_bytes, _LEAST_ADDRESS)
-        )
+        address = _POLLED_ADDRESS_FACTOR * limits.memory_bytes
+        if self._cgroup.poll_s is None:
+            address = max(_ADDRESS_FACTOR * limits.memory_bytes, _LEAST_ADDRESS)
+        inline = len(code) <= _INLINE_CODE
         message = _PROGRAM.pack(
             kind,
             expected_runs,
@@ -188,8 +182,16 @@ class Sandbox:
             int(limits.time_s * max(limits.wall_factor, 1.0)) + 5,
             address,
             self._process_limit(limits),
+            len(code) if inline else -1,
         )
-        self._send(message, fds)
+        if inline:
+            self._send(message + code, fds)
+            return
+        file = sealed(code)
+        try:
+            self._send(message, [file, *fds])
+        finally:
+            os.close(file)
 
     def _leave_out(self, template: int) -> None:
         """The zygote, and a template whose program is compiled, are no part of what is measured and limited."""
@@ -199,30 +201,22 @@ class Sandbox:
     def _compiled(self, reply: bytes, killed_for: str, limits: Limits) -> Compiled:
         """What the template said of its program. Raises Lost when it ended without saying."""
         kind = reply[:1]
-        killed = self._cgroup.oom_kills()
         if kind == b"K" and not killed_for:
-            self._cgroup.limit_memory(limits.memory_bytes)
             return Compiled(reply[_COMPILED.size :].decode(), _COMPILED.unpack_from(reply)[1])
+        killed = self._cgroup.oom_kills()
         self.end_program()
         failure = Outcome(oom_kills=killed, killed_for=killed_for, output_limit=limits.output_bytes)
         if kind == b"S":
             failure = replace(failure, compile_error=reply[1:].decode("utf-8", "replace"))
-        elif kind == b"X" and not killed and not killed_for:
-            status = _REPLY.unpack(reply)[1]
+        elif not killed and not killed_for:
+            status = _REPLY.unpack(reply)[1] if len(reply) == _REPLY.size else 0
             if not os.WIFSIGNALED(status) or os.WTERMSIG(status) == signal.SIGKILL:
                 raise Lost("the template ended")
             failure = replace(failure, compile_error=f"the compiler crashed: signal {os.WTERMSIG(status)}")
         return Compiled("", 0, failure)
 
     def _finished(
-        self,
-        reply: bytes,
-        killed_for: str,
-        started_ns: int,
-        stdout_fd: int,
-        limits: Limits,
-        before_ns: int,
-        killed: int = 0,
+        self, reply: bytes, killed_for: str, started_ns: int, limits: Limits, before_ns: int, killed: int = 0
     ) -> Run:
         """Facts of a run from its reply. before_ns: CPU time its process had used before the program began."""
         if len(reply) != _REPLY.size:
@@ -231,15 +225,15 @@ class Sandbox:
         tree, cpu = 0 if self._cgroup.poll_s else self._cgroup.cpu_ns(), max(user + system - before_ns, 0)
         if tree > 1.2 * cpu + 20_000_000:  # children that nobody waited for are in no rusage
             cpu = tree
-        self._drain_stderr(limits.stderr_bytes)
+        self.files.drain(limits.stderr_bytes)
         outcome = Outcome(
             exit_status=status,
             oom_kills=killed or self._cgroup.oom_kills(),
             killed_for=killed_for,
-            output_bytes=os.fstat(stdout_fd).st_size,
+            output_bytes=self.files.output_bytes(),
             output_limit=limits.output_bytes,
             memory_error=bool(flag),
-            stderr_tail=bytes(self._stderr_text),
+            stderr_tail=self.files.errors(),
         )
         return Run(
             outcome=outcome,
@@ -270,11 +264,8 @@ class Sandbox:
                 pass
             os.close(self._pidfd)
             self._pidfd = -1
+            self.files.close()
         self.end_program()
-        if self._stderr >= 0:
-            os.close(self._stderr)
-            os.close(self._stderr_write)
-            self._stderr = -1
         self._control.close()
 
     def _await_template(self) -> None:
@@ -325,8 +316,8 @@ class Sandbox:
         while True:
             patience = max(check_at - time.monotonic(), 0.0)
             readable = self._ready(patience if poll_s is None else min(patience, poll_s))
-            if self._stderr in readable:
-                self._drain_stderr(limits.stderr_bytes)
+            if self.files.stderr in readable:
+                self.files.drain(limits.stderr_bytes)
             for fd in readable:
                 if fd in self._watch:
                     self._watch[fd]()
@@ -378,8 +369,8 @@ class Sandbox:
             if left <= 0:
                 raise Lost("the sandbox does not answer")
             readable = self._ready(left)
-            if self._stderr in readable:
-                self._drain_stderr(MIB)
+            if self.files.stderr in readable:
+                self.files.drain(MIB)
             for fd in readable:
                 if fd in self._watch:
                     self._watch[fd]()
@@ -390,19 +381,11 @@ class Sandbox:
         self._wait_readable(timeout_s)
         return self._control.recv(4096)
 
-    def _send(self, message: bytes, fds: list[int]) -> None:
+    def _send(self, message: bytes, fds: Sequence[int] = ()) -> None:
         try:
-            socket.send_fds(self._control, [message], fds)
+            if fds:
+                socket.send_fds(self._control, [message], list(fds))
+            else:
+                self._control.send(message)
         except OSError as error:
             raise Lost(f"the sandbox is gone: {error}") from error
-
-    def _drain_stderr(self, cap: int) -> None:
-        """Keep the head and the tail of what was written, cap bytes in all."""
-        for _ in range(_READS):
-            try:
-                part = os.read(self._stderr, 1 << 16)
-            except BlockingIOError:
-                return
-            self._stderr_text += part
-            if len(self._stderr_text) > cap:
-                del self._stderr_text[cap // 2 : len(self._stderr_text) - cap // 2]

@@ -18,8 +18,8 @@ from pathlib import Path
 from typing import Protocol
 
 from dmc_optim.ces.engine import blobs
-from dmc_optim.ces.engine.blobs import BlobCache
-from dmc_optim.ces.engine.channel import Channel, Closed, close_all
+from dmc_optim.ces.engine.blobs import BlobCache, close_all
+from dmc_optim.ces.engine.channel import Channel, Closed, pair
 from dmc_optim.ces.engine.jobs import Job
 from dmc_optim.ces.engine.protocol import Cancel, Configure, Measured, OpenProgram, Progress, Ready, Text, Work
 from dmc_optim.ces.types import Result
@@ -79,7 +79,7 @@ class Slot:
 
     def spawn(self) -> None:
         """Start the supervisor process; `ready` waits for it."""
-        ours, theirs = socket.socketpair()
+        ours, theirs = pair()
         with theirs:
             command = [sys.executable, "-I", "-S", "-B", str(_SUPERVISOR), str(theirs.fileno())]
             environment = {"PATH": os.environ.get("PATH", ""), "LANG": "C.UTF-8"}
@@ -168,9 +168,10 @@ class Slot:
                     return
                 self._recover(job, positions)
 
-    def _opening(self, job: Job) -> OpenProgram:
+    def _opening(self, job: Job, fds: list[int]) -> OpenProgram:
         request = job.request
         return OpenProgram(
+            code=self._text(request.code, fds),
             limits=request.limits,
             comparator=request.comparator,
             stop=request.stop,
@@ -185,12 +186,9 @@ class Slot:
         assert channel is not None
         fds: list[int] = []
         try:
+            opened = self._opening(job, fds) if opening else None
             tests = tuple(self._packed(job, position, fds) for position in positions)
-            code = [blobs.sealed(job.request.code)] if opening else []
-            try:
-                channel.send(Work(job.serial, self._opening(job) if opening else None, tests), code + fds)
-            finally:
-                close_all(code)
+            channel.send(Work(job.serial, opened, tests), fds)
         finally:
             close_all(fds)
         if job.cancelled:  # the cancel may have come before this slot was known to work on it
@@ -210,9 +208,9 @@ class Slot:
 
     def _text(self, text: bytes, fds: list[int]) -> Text:
         if len(text) <= blobs.INLINE_BYTES:
-            return Text(inline=text)
+            return text
         fds.append(self._cache.descriptor(text))
-        return Text(descriptor=len(fds) - 1)
+        return len(fds) - 1
 
     def _result(self, job: Job, measured: Measured) -> Result:
         labels = self._labels

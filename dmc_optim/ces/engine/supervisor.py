@@ -16,12 +16,11 @@ if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 
 import socket
-from dataclasses import replace
 
 from dmc_optim.ces.comparators import comparator
 from dmc_optim.ces.engine import blobs, clocks
 from dmc_optim.ces.engine import namespaces as ns
-from dmc_optim.ces.engine.channel import Channel, Closed, close_all
+from dmc_optim.ces.engine.channel import Channel, Closed
 from dmc_optim.ces.engine.judgement import Attempt, another_needed, judged, settled
 from dmc_optim.ces.engine.protocol import Cancel, Configure, Measured, OpenProgram, Progress, Ready, Text, Work
 from dmc_optim.ces.engine.runner import Program, Runner
@@ -57,7 +56,7 @@ class Supervisor:
             message, fds = self._backlog.pop(0) if self._backlog else self._receive()
             if isinstance(message, Work):
                 if message.opened is not None:
-                    self._open(message.opened, fds.pop(0))
+                    self._open(message.opened, fds)
                 self._work(message, fds)
 
     def _receive(self) -> tuple[object, list[int]]:
@@ -68,11 +67,9 @@ class Supervisor:
     def _caller_gone(self) -> None:
         raise Closed("the caller's process ended")
 
-    def _open(self, opened: OpenProgram, code_fd: int) -> None:
-        if self._program is not None:
-            os.close(self._program.code_fd)
-            self.runner.end_program()
-        self._program = Program(opened, code_fd, comparator(opened.comparator))
+    def _open(self, opened: OpenProgram, fds: list[int]) -> None:
+        self.runner.end_program()
+        self._program = Program(opened, _content(opened.code, fds), comparator(opened.comparator))
 
     def _work(self, work: Work, fds: list[int]) -> None:
         program = self._program
@@ -95,7 +92,7 @@ class Supervisor:
             self.runner.end_program()
             stopped = True
         finally:
-            close_all(fds)
+            blobs.close_all(fds)
         self._flush(work.serial, done=True, stopped=stopped)
         if program.once:
             self.runner.end_program()
@@ -121,7 +118,7 @@ class Supervisor:
         for attempt in range(ATTEMPTS):
             try:
                 result = self._measure(program, position, text, expected, fds)
-                return replace(result, retries=attempt) if attempt else result
+                return result._replace(retries=attempt) if attempt else result
             except (Lost, DmcOptimError) as error:
                 trouble = str(error)
             self.runner.drop()
@@ -131,30 +128,21 @@ class Supervisor:
         started_at = time.monotonic()
         opened = program.opened
         attempts: list[Attempt] = []
+        wanted = None if expected is None else _content(expected, fds)
         while not attempts or another_needed(attempts, opened.repetitions, opened.limits, program.baseline):
-            stdin = blobs.sealed(text.inline) if text.inline is not None else blobs.reopened(fds[text.descriptor])
-            stdout = os.memfd_create("stdout", os.MFD_CLOEXEC)
+            stdin = text if isinstance(text, bytes) else blobs.reopened(fds[text])
             try:
-                run = self.runner.run(program, stdin, stdout)
-                if run is None:
-                    return self._not_compiled(program, position, started_at)
-                wanted = None if expected is None else _content(expected, fds)
-                measured = judged(
-                    position,
-                    run,
-                    stdout,
-                    wanted,
-                    program.compare,
-                    opened.limits,
-                    program.baseline,
-                    opened.return_output,
-                )
+                run = self.runner.run(program, stdin, keep_output=wanted is not None or opened.return_output)
             finally:
-                os.close(stdin)
-                os.close(stdout)
+                if isinstance(stdin, int):
+                    os.close(stdin)
+            if run is None:
+                return self._not_compiled(program, position, started_at)
+            measured = judged(
+                position, run, wanted, program.compare, opened.limits, program.baseline, opened.return_output
+            )
             attempts.append(Attempt(run, measured))
-        result = settled(attempts, opened.repetitions, opened.limits, program.baseline)
-        return replace(result, started_at=started_at)
+        return settled(attempts, opened.repetitions, opened.limits, program.baseline)._replace(started_at=started_at)
 
     def _not_compiled(self, program: Program, position: int, started_at: float) -> Measured:
         assert program.failure is not None
@@ -164,7 +152,7 @@ class Supervisor:
 
 
 def _content(text: Text, fds: list[int]) -> bytes:
-    return text.inline if text.inline is not None else blobs.read_all(fds[text.descriptor])
+    return text if isinstance(text, bytes) else blobs.read_all(fds[text])
 
 
 def main(fd: int) -> None:

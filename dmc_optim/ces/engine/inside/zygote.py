@@ -19,7 +19,6 @@ import _socket
 import bisect  # noqa: F401  imported once here so that runs need not
 import collections  # noqa: F401
 import ctypes
-import fcntl
 import functools  # noqa: F401
 import gc
 import heapq  # noqa: F401
@@ -40,7 +39,8 @@ import time
 from processes import empty_directory, kill_all, kill_now
 from program import CODE_PATH, main_module, run
 
-COMPILE = struct.Struct("=cIqqqq")  # kind, runs expected, bytes of a file, cpu s, bytes of address space, processes
+# kind, runs expected, bytes of a file, cpu s, bytes of address space, processes, bytes of code that follow (or -1)
+PROGRAM = struct.Struct("=cIqqqqi")
 REPLY = struct.Struct("=cqqqqqqqqqB")  # kind, exit status, end, user, system, rss, switches (2), wait, left, flag
 COMPILED = struct.Struct("=cq")  # b"K", CPU nanoseconds of this process so far; then the names of preloaded modules
 SOCKET_FD = 3
@@ -49,6 +49,7 @@ PR_SET_PDEATHSIG, PR_SET_DUMPABLE, PR_SET_SECCOMP, PR_SET_CHILD_SUBREAPER = 1, 4
 _CAPABILITY_VERSION_3 = 0x20080522
 _NUMBERS = ("pid_namespace", "uid", "gid")
 _OWN_FRAMES = 5  # below a program's own, so that it can recurse as deep as without them
+_LONG_NS = 20_000_000  # a shorter run was not kept waiting to speak of
 _GONE = 77  # exit status of a process whose supervisor hung up, or whose set-up failed
 
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w., \t]*)", re.M)
@@ -69,10 +70,11 @@ def serve(conn: _socket.socket) -> Job:
     """Zygote and template. Returns only inside a run, with what to execute."""
     flag = mmap.mmap(-1, mmap.PAGESIZE)
     while True:
+        forked = time.monotonic_ns()
         pid = os.fork()
         if pid == 0:
             return template(conn, flag)
-        reply = reap(pid, flag, b"X")
+        reply = reap(pid, forked, flag, b"X")
         clean_scratch()
         flag[0] = 0
         try:
@@ -97,12 +99,14 @@ def template(conn: _socket.socket, flag: mmap.mmap) -> Job:
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # as programs expect it
     signal.signal(signal.SIGUSR1, lambda *_: kill_now(_setup["pid_namespace"]))
+    make_likely_victim()
     conn.send(b"P")  # the kernel adds this process's id as the supervisor sees it
-    header, (code_fd, *files) = receive(conn)
-    kind, expected_runs, *limits = COMPILE.unpack(header)
-    os.lseek(code_fd, 0, os.SEEK_SET)  # the same descriptor comes again when a sandbox is replaced
-    with open(code_fd, "rb") as file:
-        source = file.read()
+    message, files = receive(conn)
+    kind, expected_runs, *limits, inline = PROGRAM.unpack_from(message)
+    source = message[PROGRAM.size :]
+    if inline < 0:
+        with open(files.pop(0), "rb") as file:
+            source = file.read()
     write_source(source)
     set_limits(*limits)
     try:
@@ -112,12 +116,12 @@ def template(conn: _socket.socket, flag: mmap.mmap) -> Job:
         select.poll().poll()  # until the supervisor ends this process
     preloaded = ",".join(preload(source)).encode()
     empty = compile("", CODE_PATH, "exec")
+    if kind in (b"O", b"E"):
+        become_only_run(conn, files, preloaded)
+        return (code if kind == b"O" else empty), [main_module().__dict__], flag
     gc.collect()
     gc.freeze()
     namespaces = [main_module().__dict__]  # after the freeze, so that it can be collected at the program's end
-    if kind in (b"O", b"E"):
-        become_only_run(conn, files, preloaded)
-        return (code if kind == b"O" else empty), namespaces, flag
     conn.send(COMPILED.pack(b"K", time.process_time_ns()) + preloaded)
     ready = select.poll()
     ready.register(conn, select.POLLIN)
@@ -127,15 +131,14 @@ def template(conn: _socket.socket, flag: mmap.mmap) -> Job:
             ready.poll()
         run_number += 1
         flag[0] = 0
-        fcntl.fcntl(2, fcntl.F_SETFL, os.O_WRONLY)
-        protected = os.getpid()
+        protected, forked = os.getpid(), time.monotonic_ns()
         pid = os.fork()
         if pid == 0:
             drop_privileges(protected)
             kind, files = receive(conn)
             take_files(files)
             return (code if kind == b"R" else empty), namespaces, flag
-        reply = reap(pid, flag, b"D")
+        reply = reap(pid, forked, flag, b"D")
         if ready.poll(0):
             os._exit(_GONE)  # the run ended before it took its message: its set-up failed, which is no verdict
         clean_scratch()
@@ -147,7 +150,6 @@ def template(conn: _socket.socket, flag: mmap.mmap) -> Job:
 
 def become_only_run(conn: _socket.socket, files: list[int], preloaded: bytes) -> None:
     """The template of a single test turns into its run; the zygote will reap it."""
-    fcntl.fcntl(2, fcntl.F_SETFL, os.O_WRONLY)
     drop_privileges(1)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
     conn.send(COMPILED.pack(b"K", time.process_time_ns()) + preloaded)
@@ -156,11 +158,21 @@ def become_only_run(conn: _socket.socket, files: list[int], preloaded: bytes) ->
 
 def receive(conn: _socket.socket) -> tuple[bytes, list[int]]:
     """One message and the descriptors that came with it; ends the process when the supervisor is gone."""
-    data, ancillary, _, _ = conn.recvmsg(4096, _socket.CMSG_SPACE(8 * 4))
+    data, ancillary, _, _ = conn.recvmsg(1 << 16, _socket.CMSG_SPACE(8 * 4))
     if not data:
         os._exit(_GONE)
     fds = [fd for _, _, packed in ancillary for (fd,) in struct.iter_unpack("i", packed[: len(packed) // 4 * 4])]
     return data, fds
+
+
+def make_likely_victim() -> None:
+    """Where memory runs out, the kernel should take a run and not the zygote. Inherited by every run."""
+    try:
+        fd = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=_setup["proc_fd"])
+        os.write(fd, b"1000")
+        os.close(fd)
+    except OSError:
+        pass
 
 
 def set_limits(file_bytes: int, cpu_s: int, address_bytes: int, processes: int) -> None:
@@ -170,30 +182,28 @@ def set_limits(file_bytes: int, cpu_s: int, address_bytes: int, processes: int) 
         (resource.RLIMIT_CPU, cpu_s),
         (resource.RLIMIT_AS, address_bytes),
         (resource.RLIMIT_NPROC, processes),
-        (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_MEMLOCK, 1 << 20),
-        (resource.RLIMIT_MSGQUEUE, 0),
     ):
         if value >= 0:
-            hard = resource.getrlimit(name)[1]
-            value = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            resource.setrlimit(name, (value, value))
+            limit(name, value)
+
+
+def limit(name: int, value: int) -> None:
+    """Set a hard limit, or keep the one there is where that is lower."""
+    try:
+        resource.setrlimit(name, (value, value))
+    except ValueError:
+        hard = resource.getrlimit(name)[1]
+        resource.setrlimit(name, (hard, hard))
 
 
 def write_source(source: bytes) -> None:
     """Put the program where its tracebacks and __file__ say it is."""
-    path = _setup["code_path"]
-    if not path:
-        return
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        pass
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o444)
-    view = memoryview(source)
-    while view:
-        view = view[os.write(fd, view) :]
-    os.close(fd)
+    fd = _setup["source_fd"]
+    if fd >= 0:
+        os.ftruncate(fd, len(source))
+        view, at = memoryview(source), 0
+        while at < len(source):
+            at += os.pwrite(fd, view[at:], at)
 
 
 def preload(source: bytes) -> list[str]:
@@ -221,12 +231,6 @@ def drop_privileges(protected: int) -> None:
     """Everything a run gives up before it may see a test. protected: a pid that it must not be able to signal."""
     signal.signal(signal.SIGUSR1, signal.SIG_DFL)
     os.setsid()
-    try:
-        fd = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=_setup["proc_fd"])
-        os.write(fd, b"1000")
-        os.close(fd)
-    except OSError:
-        pass
     if _setup["uid"] >= 0:
         os.setgroups(())
         os.setresgid(_setup["gid"], _setup["gid"], _setup["gid"])
@@ -239,10 +243,9 @@ def drop_privileges(protected: int) -> None:
 
 
 def take_files(files: list[int]) -> None:
-    """Put a run's own stdin and stdout at 0 and 1, close everything else."""
-    stdin, stdout = files
-    os.dup2(stdin, 0)
-    os.dup2(stdout, 1)
+    """A big input comes as a file of its own; whatever else is open is closed."""
+    if files:
+        os.dup2(files[0], 0)
     os.closerange(3, 4096)
 
 
@@ -255,11 +258,11 @@ def install_guard(pid: int) -> None:
         os._exit(_GONE)
 
 
-def reap(pid: int, flag: mmap.mmap, kind: bytes) -> bytes:
+def reap(pid: int, forked: int, flag: mmap.mmap, kind: bytes) -> bytes:
     """Wait for a run, kill what it left. Returns the message that says how it ended and what its tree used."""
     os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     ended = time.monotonic_ns()
-    waited = runqueue_wait(pid)
+    waited = runqueue_wait(pid) if ended - forked > _LONG_NS else 0
     _, status, usage = os.wait4(pid, 0)
     left = kill_all(_setup["pid_namespace"])
     usages = [usage, *left]
@@ -299,6 +302,11 @@ def start() -> _socket.socket:
         _setup[key] = int(value) if key in _NUMBERS else value
     _setup["scratch"] = _setup.pop("scratch_directories").split(":")
     _setup["free_inodes"] = os.statvfs(_setup["scratch"][0]).f_ffree
+    path, _setup["source_fd"] = _setup["code_path"], -1
+    if path:
+        _setup["source_fd"] = os.open(path, os.O_WRONLY | os.O_CREAT, 0o444)
+    for kind, most in ((resource.RLIMIT_CORE, 0), (resource.RLIMIT_MEMLOCK, 1 << 20), (resource.RLIMIT_MSGQUEUE, 0)):
+        limit(kind, most)
     _setup["guard"] = bytes.fromhex(_setup.pop("guard_path"))
     _setup["proc_fd"] = os.open(_setup["proc_path"], os.O_RDONLY | os.O_DIRECTORY)
     signal.signal(signal.SIGINT, signal.SIG_DFL)
