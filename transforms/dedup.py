@@ -74,19 +74,19 @@ def signature(key: str, statement: str, config: DedupConfig) -> Signature:
 
 
 class Matcher:
-    """Finds statements equal or similar to a query among those it was built from."""
+    """Finds statements equal or similar to a query among those it was built from. Keys name them; they may repeat."""
 
     def __init__(self, signatures: Iterable[Signature], config: DedupConfig) -> None:
-        self._threshold = config.jaccard
+        self.threshold = config.jaccard
         self._lsh = MinHashLSH(threshold=min(LSH_THRESHOLD, config.jaccard), num_perm=config.permutations)
-        self._by_key: dict[str, Signature] = {}
+        self._signatures: list[Signature] = []
         self._exact: dict[str, str] = {}
         for own in signatures:
             if not own.normalised:
                 continue
-            self._by_key[own.key] = own
             self._exact.setdefault(own.normalised, own.key)
-            self._lsh.insert(own.key, own.minhash)
+            self._lsh.insert(len(self._signatures), own.minhash)
+            self._signatures.append(own)
 
     def exact(self, query: Signature) -> str | None:
         """Key of a statement with the same normalised text."""
@@ -96,12 +96,9 @@ class Matcher:
         """(similarity, key) of all others at or over the threshold, most similar first, ties by key."""
         if not query.normalised:
             return []
-        pairs = [
-            (jaccard(query.hashes, self._by_key[key].hashes), key)
-            for key in self._lsh.query(query.minhash)
-            if key != query.key
-        ]
-        return sorted((p for p in pairs if p[0] >= self._threshold), key=lambda p: (-p[0], p[1]))
+        others = [self._signatures[position] for position in self._lsh.query(query.minhash)]
+        pairs = [(jaccard(query.hashes, other.hashes), other.key) for other in others if other.key != query.key]
+        return sorted((p for p in pairs if p[0] >= self.threshold), key=lambda p: (-p[0], p[1]))
 
 
 def statement_rules(statement: str, config: DedupConfig) -> Drop | None:
@@ -125,7 +122,7 @@ def benchmark_match(query: Signature, benchmark: Matcher) -> Drop | None:
     near = benchmark.near(query)
     if near:
         similarity, key = near[0]
-        return Drop(Reason.BENCHMARK_NEAR, similarity, benchmark._threshold, f"similar to {key}")
+        return Drop(Reason.BENCHMARK_NEAR, similarity, benchmark.threshold, f"similar to {key}")
     return None
 
 

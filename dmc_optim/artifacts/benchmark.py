@@ -10,6 +10,7 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dmc_optim.artifacts.source import reaching
 from dmc_optim.errors import SourceError
 
 STATEMENT_COLUMNS = ("statement", "description", "question_content", "problem")
@@ -25,47 +26,57 @@ class BenchmarkRow:
 
 
 def read_benchmark(path: str) -> Iterator[BenchmarkRow]:
-    """Rows with a statement. Raises SourceError naming file, row and what is missing."""
-    fs, inner = _open(path)
-    name = inner.rsplit("/", 1)[-1]
-    rows = _parquet_rows(fs, inner, path) if inner.endswith(".parquet") else _json_rows(fs, inner, path)
-    for number, row in enumerate(rows):
-        column = next((c for c in STATEMENT_COLUMNS if c in row), None)
-        if column is None:
-            raise SourceError(f"--benchmark {path}: row {number} has none of {', '.join(STATEMENT_COLUMNS)}")
-        own = next((row[c] for c in _ID_COLUMNS if row.get(c)), number)
-        statement = row[column]
-        text = statement.decode("utf-8", "replace") if isinstance(statement, bytes) else str(statement or "")
-        label = own.decode("utf-8", "replace") if isinstance(own, bytes) else own
-        yield BenchmarkRow(f"{name}#{number}" if label == number else f"{name}#{number} ({label})", text)
+    """Rows with their statement, empty where it is null. Raises SourceError naming file, row and what is missing."""
+    with reaching(f"--benchmark {path}"):
+        fs, inner = _place(path)
+        name = inner.rsplit("/", 1)[-1]
+        rows = _parquet_rows(fs, inner, path) if inner.endswith(".parquet") else _json_rows(fs, inner, path)
+        for number, row in enumerate(rows):
+            column = next((c for c in STATEMENT_COLUMNS if c in row), None)
+            if column is None:
+                raise SourceError(f"--benchmark {path}: row {number} has none of {', '.join(STATEMENT_COLUMNS)}")
+            if not isinstance(row[column], str | bytes | None):
+                kind = type(row[column]).__name__
+                raise SourceError(f"--benchmark {path}: row {number}: '{column}' is no text but {kind}")
+            own = next((_text(row[c]) for c in _ID_COLUMNS if row.get(c)), "")
+            key = f"{name}#{number} ({own})" if own else f"{name}#{number}"
+            yield BenchmarkRow(key, _text(row[column]))
+
+
+def _text(value: Any) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
 def fingerprint(path: str) -> str:
     """Digest of the file's bytes. Raises SourceError where it cannot be read."""
-    fs, inner = _open(path)
-    with fs.open(inner, "rb") as handle:
-        return hashlib.file_digest(handle, "sha256").hexdigest()[:16]
+    with reaching(f"--benchmark {path}"):
+        fs, inner = _place(path)
+        with fs.open(inner, "rb") as handle:
+            return hashlib.file_digest(handle, "sha256").hexdigest()[:16]
 
 
-def _open(path: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    try:
-        fs, inner = fsspec.core.url_to_fs(path)
-        if not fs.isfile(inner):
-            raise SourceError(f"--benchmark {path}: no such file")
-    except (OSError, ValueError, ImportError) as error:
-        raise SourceError(f"--benchmark {path}: cannot be reached: {error}") from error
+def _place(path: str) -> tuple[fsspec.AbstractFileSystem, str]:
+    fs, inner = fsspec.core.url_to_fs(path)
+    if not path or not fs.isfile(inner):
+        what = "is a folder, give the file" if path and fs.isdir(inner) else "no such file"
+        raise SourceError(f"--benchmark {path}: {what}")
     return fs, inner
 
 
 def _parquet_rows(fs: fsspec.AbstractFileSystem, inner: str, path: str) -> Iterator[dict[str, Any]]:
-    try:
-        with fs.open(inner, "rb") as handle:
+    """Rows with text as bytes: one bad byte would fail the whole read."""
+    with fs.open(inner, "rb") as handle:
+        try:
             parquet = pq.ParquetFile(handle)
             names = [c for c in (*STATEMENT_COLUMNS, *_ID_COLUMNS) if c in parquet.schema_arrow.names]
             table = parquet.read(columns=names)
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"--benchmark {path}: not a readable Parquet file: {error}") from error
-    fields = [pa.field(f.name, pa.binary() if pa.types.is_string(f.type) else f.type) for f in table.schema]
+        except (pa.ArrowException, OSError) as error:
+            line = str(error).splitlines()[0]
+            raise SourceError(f"--benchmark {path}: not a readable Parquet file: {line}") from error
+    if not set(names) & set(STATEMENT_COLUMNS):
+        raise SourceError(f"--benchmark {path}: no column of {', '.join(STATEMENT_COLUMNS)}")
+    text = {pa.string(): pa.binary(), pa.large_string(): pa.large_binary()}
+    fields = [pa.field(f.name, text.get(f.type, f.type)) for f in table.schema]
     yield from table.cast(pa.schema(fields)).to_pylist()
 
 

@@ -3,6 +3,7 @@
 One bad byte in a string column would otherwise fail the whole read; as bytes it costs its own row only.
 """
 
+import contextlib
 import hashlib
 import re
 from collections.abc import Iterator
@@ -13,9 +14,9 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dmc_optim.errors import SourceError
+from dmc_optim.errors import DmcOptimError, SourceError
 
-ROWS_AT_ONCE = 32
+ROWS_AT_ONCE = 4  # a row may hold hundreds of megabytes, and a batch must stay under Arrow's 2 GB of text
 _SHARD_SUFFIX = re.compile(r"-\d{5}-of-\d{5}$")
 
 _STRING, _INT = pa.binary(), pa.int64()
@@ -81,31 +82,46 @@ def split_of(path: str) -> str:
     return _SHARD_SUFFIX.sub("", stem)
 
 
+@contextlib.contextmanager
+def reaching(what: str) -> Iterator[None]:
+    """Whatever the client of a file system raises becomes one SourceError: each has errors of its own.
+
+    what: option and value, or the file.
+    """
+    try:
+        yield
+    except DmcOptimError:
+        raise
+    except Exception as error:
+        lines = str(error).splitlines() or [type(error).__name__]
+        raise SourceError(f"{what}: cannot be read: {lines[0]}") from error
+
+
 def find_files(source: str) -> list[SourceFile]:
     """Files of PATH, GLOB, folder or URL, in name order. Raises SourceError with one line for what is wrong."""
-    try:
+    with reaching(f"--source {source}"):
         fs, path = fsspec.core.url_to_fs(source)
         if fs.isdir(path):
-            path = path.rstrip("/") + "/*.parquet"
-        found = sorted(str(p) for p in fs.glob(path)) if any(c in path for c in "*?[") else [path]
-        missing = not found or not all(fs.exists(p) for p in found)
-    except (OSError, ValueError, ImportError) as error:
-        raise SourceError(f"--source {source}: cannot be reached: {_first_line(error)}") from error
-    if missing:
-        raise SourceError(f"--source {source}: no such file; give a Parquet file, a glob, a folder or hf://…")
+            found = sorted(str(p) for p in fs.ls(path, detail=False) if str(p).endswith(".parquet") and fs.isfile(p))
+            wanted = "no *.parquet in that folder"
+        else:
+            found = [path] if fs.exists(path) else sorted(str(p) for p in fs.glob(path) if fs.isfile(p))
+            wanted = "no such file; give a Parquet file, a glob, a folder or hf://…"
+    if not found:
+        raise SourceError(f"--source {source}: {wanted}")
     return [_check_file(fs, p) for p in sorted(found, key=lambda p: (split_of(p), p))]
 
 
 def _check_file(fs: fsspec.AbstractFileSystem, path: str) -> SourceFile:
-    try:
-        with fs.open(path, "rb") as handle:
+    with reaching(path), fs.open(path, "rb") as handle:
+        try:
             parquet = pq.ParquetFile(handle)
-            schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
-            size = handle.seek(0, 2)
-            handle.seek(max(0, size - 65536))
-            tail = handle.read()
-    except (pa.ArrowException, OSError) as error:
-        raise SourceError(f"{path}: not a readable Parquet file: {_first_line(error)}") from error
+        except (pa.ArrowException, OSError) as error:
+            raise SourceError(f"{path}: not a readable Parquet file: {str(error).splitlines()[0]}") from error
+        schema, rows = parquet.schema_arrow, parquet.metadata.num_rows
+        size = handle.seek(0, 2)
+        handle.seek(max(0, size - 65536))
+        tail = handle.read()
     missing = [name for name in SOURCE_SCHEMA.names if name not in schema.names]
     if missing:
         raise SourceError(f"{path}: columns missing: {', '.join(missing)}; expected those of deepmind/code_contests")
@@ -150,33 +166,48 @@ def source_names(files: list[SourceFile]) -> tuple[set[str], set[str]]:
 
 
 def read_range(span: SourceRange) -> Iterator[tuple[int, dict[str, Any]]]:
-    """(index in the split, row) of a range; text as bytes, a few rows in memory at a time."""
-    fs, path = fsspec.core.url_to_fs(span.url)
-    with fs.open(path, "rb") as handle:
-        parquet = pq.ParquetFile(handle)
-        groups, position = [], 0
-        begin = None
-        for group in range(parquet.num_row_groups):
-            rows = parquet.metadata.row_group(group).num_rows
-            if position + rows > span.start and position < span.stop:
-                groups.append(group)
-                begin = position if begin is None else begin
-            position += rows
-        index = begin or 0
-        for batch in parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=list(SOURCE_SCHEMA.names)):
-            table = pa.Table.from_batches([batch]).select(SOURCE_SCHEMA.names)
-            table = pa.table([_as_bytes(table.column(f.name), f.type) for f in SOURCE_SCHEMA], schema=SOURCE_SCHEMA)
-            for row in table.to_pylist():
-                if span.start <= index < span.stop:
+    """(index in the split, row) of a range; text as bytes, a few rows in memory at a time.
+
+    Raises SourceError with file and rows where a page cannot be read.
+    """
+    index = span.start
+    try:
+        fs, path = fsspec.core.url_to_fs(span.url)
+        with fs.open(path, "rb") as handle:
+            for table in _tables(pq.ParquetFile(handle), span.start, span.stop):
+                for row in table.to_pylist():
                     yield span.first + index, row
-                index += 1
+                    index += 1
+    except (pa.ArrowException, OSError) as error:
+        where = f"{span.url}: row {index} or later (counted from 0)"
+        raise SourceError(f"{where} cannot be read: {str(error).splitlines()[0]}") from error
 
 
-def _as_bytes(column: pa.ChunkedArray, expected: pa.DataType) -> pa.ChunkedArray:
-    return column.cast(expected)
+def _tables(parquet: pq.ParquetFile, start: int, stop: int) -> Iterator[pa.Table]:
+    """Rows [start, stop) in small tables of SOURCE_SCHEMA, in order."""
+    groups, position = [], 0
+    first = None
+    for group in range(parquet.num_row_groups):
+        rows = parquet.metadata.row_group(group).num_rows
+        if position + rows > start and position < stop:
+            groups.append(group)
+            first = position if first is None else first
+        position += rows
+    index = first or 0
+    for batch in parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=list(SOURCE_SCHEMA.names)):
+        if index >= stop:
+            return
+        own = batch.slice(max(start - index, 0), stop - max(start, index))
+        index += batch.num_rows
+        if own.num_rows:
+            table = pa.Table.from_batches([own])
+            yield pa.table([table.column(f.name).cast(f.type) for f in SOURCE_SCHEMA], schema=SOURCE_SCHEMA)
 
 
 def _castable(actual: pa.DataType, expected: pa.DataType) -> bool:
+    """Whether a column's values can be read as expected; those of a column of nulls can, each row is then judged."""
+    if pa.types.is_null(actual):
+        return True
     if pa.types.is_struct(expected):
         return pa.types.is_struct(actual) and all(
             actual.get_field_index(f.name) >= 0 and _castable(actual.field(f.name).type, f.type) for f in expected
@@ -186,18 +217,15 @@ def _castable(actual: pa.DataType, expected: pa.DataType) -> bool:
             actual.value_type, expected.value_type
         )
     if pa.types.is_binary(expected):
+        kind = actual.value_type if pa.types.is_dictionary(actual) else actual
         kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-        return any(kind(actual) for kind in kinds) or pa.types.is_null(actual)
+        return any(is_kind(kind) for is_kind in kinds)
     if pa.types.is_integer(expected):
-        return pa.types.is_integer(actual) or pa.types.is_null(actual)
+        return pa.types.is_integer(actual) and not pa.types.is_uint64(actual)
     if pa.types.is_floating(expected):
-        return pa.types.is_floating(actual) or pa.types.is_integer(actual) or pa.types.is_null(actual)
-    return pa.types.is_boolean(actual) or pa.types.is_null(actual)
+        return pa.types.is_floating(actual) or pa.types.is_integer(actual)
+    return pa.types.is_boolean(actual)
 
 
 def _plain(kind: pa.DataType) -> str:
     return str(kind).replace("binary", "string")
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0]
