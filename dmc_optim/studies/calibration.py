@@ -107,6 +107,7 @@ _CAMPAIGN_COLUMNS = (
     Column("dropped_runs", "dropped", ",d"),
     Column("raw_pairs", "Raw pairs", ",d"),
     Column("n_pairs", "Pooled", ",d"),
+    Column("short_share", "Under 1 ms", ".0%"),
     Column("censored_pairs", "Timed out", ",d"),
     Column("failed", "Failed", ",d"),
     Column("inconclusive", "No verdict", ",d"),
@@ -189,6 +190,7 @@ def rank_rows(analysis: Analysis) -> list[Row]:
 def campaign_row(analysis: Analysis) -> Row:
     """What the campaign ran, and what entered the fit."""
     loaded, problems = analysis.loaded, analysis.loaded.problems
+    short = sum(int((p.mean[p.usable] < 1e-3).sum()) for p in problems)
     return {
         "campaign": loaded.campaign,
         "epochs": f"{loaded.from_epoch} → {loaded.to_epoch}",
@@ -199,6 +201,7 @@ def campaign_row(analysis: Analysis) -> Row:
         "dropped_runs": loaded.dropped_runs,
         "raw_pairs": loaded.raw,
         "n_pairs": analysis.n_pairs,
+        "short_share": short / analysis.n_pairs if analysis.n_pairs else None,
         "censored_pairs": analysis.censored_pairs,
         "failed": loaded.failed,
         "inconclusive": loaded.inconclusive,
