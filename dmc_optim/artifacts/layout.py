@@ -13,6 +13,7 @@ Everything goes through fsspec, so `<out>` may be a local path or any URL that f
 
 import json
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -114,8 +115,25 @@ class Layout:
         return {stage: record for stage, record in records.items() if record is not None}
 
     def glob(self, pattern: str) -> list[str]:
-        """Sorted paths below the directory that match a pattern; without an entry for a missing folder."""
-        return sorted(str(p) for p in self.fs.glob(self.path(pattern)))
+        """Sorted paths below the directory that match a pattern, whose `*` stays inside one name; [] for none.
+
+        The directory's own name is no pattern: it may hold brackets and stars.
+        """
+        found = [self.root]
+        for part in pattern.split("/"):
+            if "*" in part:
+                found = [path for folder in found for path in self._children(folder, part)]
+            else:
+                found = [f"{folder}/{part}" for folder in found]
+        return sorted(found if "*" in part else filter(self.fs.exists, found))
+
+    def _children(self, folder: str, pattern: str) -> list[str]:
+        try:
+            found = [str(path).rstrip("/") for path in self.fs.ls(folder, detail=False)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        names = [path.rsplit("/", 1)[-1] for path in found if path != folder]  # a file lists itself
+        return [f"{folder}/{name}" for name in names if fnmatchcase(name, pattern)]
 
     def read(
         self,

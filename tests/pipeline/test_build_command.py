@@ -125,9 +125,10 @@ def test_bad_rows_lose_nothing(tmp_path: Path) -> None:
     descriptions[0] = b"\xff\xfe broken"
     table = table.set_column(column, "description", pa.array(descriptions, pa.binary()))
     pq.write_table(table, tmp_path / "train.parquet")
-    done = build(tmp_path / "train.parquet", tmp_path / "out", "--through", "validate")
+    out = tmp_path / "a name [1] that is no * pattern?"
+    done = build(tmp_path / "train.parquet", out, "--through", "validate")
     assert done.returncode == 0, done.stderr
-    excluded = {r["problem_id"]: (r["entity"], r["reason"]) for r in naive.rows(tmp_path / "out", "exclusions")}
+    excluded = {r["problem_id"]: (r["entity"], r["reason"]) for r in naive.rows(out, "exclusions")}
     assert excluded == {
         "train/0": ("row", "malformed_row"),
         "train/1": ("row", "malformed_row"),
