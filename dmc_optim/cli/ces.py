@@ -12,6 +12,7 @@ import click
 SUBCOMMANDS = {
     "run": "dmc_optim.cli.ces:run",
     "serve": "dmc_optim.cli.ces_serve:serve",
+    "bench": "dmc_optim.cli.ces_bench:bench",
     "doctor": "dmc_optim.cli.ces_doctor:doctor",
     "calibrate": "dmc_optim.cli.ces_calibrate:calibrate",
     "probe": "dmc_optim.cli.ces_calibrate:probe",

@@ -98,6 +98,11 @@ class Embedded:
         return len(self._slots)
 
     @property
+    def cores(self) -> list[int]:
+        """The core of each slot."""
+        return list(self._lease.cores)
+
+    @property
     def slot_names(self) -> list[str]:
         """Names of the slots, and of their cgroups."""
         return [slot.name for slot in self._slots]
