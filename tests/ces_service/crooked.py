@@ -97,6 +97,7 @@ class ChaoticLink:
         self._most = most_bytes
         self._lock = threading.Lock()
         self.cuts_left = cuts
+        self.connections = 0
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._listener.getsockname()[1]}"
         threading.Thread(target=self._serve, daemon=True).start()
@@ -111,6 +112,7 @@ class ChaoticLink:
                 far = socket.create_connection(self._target)
             except OSError:
                 return
+            self.connections += 1
             budget = self._rng.randrange(self._most)
             threading.Thread(target=self._relay, args=(near, far, lambda n: n), daemon=True).start()
             threading.Thread(target=self._relay, args=(far, near, self._cutter(budget)), daemon=True).start()

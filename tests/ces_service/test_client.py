@@ -14,6 +14,7 @@ from dmc_optim.ces.types import Executor, Request, Result, StopRule, TestCase
 from dmc_optim.errors import ServiceError, ServiceRejectedError
 from schemas.enums import Status
 from tests.ces_service.conftest import QUICK, Serve, check, dead_url, metric, until
+from tests.ces_service.crooked import ChaoticLink
 from tests.ces_service.stand_in import StandIn, program, suite
 
 
@@ -249,6 +250,18 @@ def test_a_closed_client_ends_what_runs_and_takes_nothing_more(serve_stand_in: S
     assert isinstance(failures[0], ServiceError)
     with pytest.raises(ServiceError, match="closed"):
         list(client.execute(Request(program(), suite(1))))
+
+
+def test_connections_are_used_again(serve_stand_in: Serve) -> None:
+    url, _ = serve_stand_in()
+    link = ChaoticLink(url, cuts=0, most_bytes=1, seed=0)
+    with closing(Client(link.url)) as client:
+        for turn in range(10):
+            check(list(client.execute(Request(program(), suite(3, f"r{turn}x")))), suite(3, f"r{turn}x"))
+            stopped = Request(program(), suite(3, f"s{turn}x", wrong=[0]), stop=StopRule.FIRST_FAILURE)
+            assert len(list(client.execute(stopped))) == 1
+    link.close()
+    assert link.connections == 1
 
 
 def test_a_request_without_tests_asks_nobody(serve_stand_in: Serve) -> None:

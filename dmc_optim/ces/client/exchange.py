@@ -175,7 +175,8 @@ class Exchange:
 def _read_results(response: httpx2.Response, parcel: Parcel, start: int) -> Iterator[Result]:
     tests = parcel.request.tests
     position = start
-    for line in _lines(response):
+    lines = _lines(response)
+    for line in lines:
         record = decode_line(line)
         if "beat" in record:
             continue
@@ -186,6 +187,8 @@ def _read_results(response: httpx2.Response, parcel: Parcel, start: int) -> Iter
             end = record["end"] if isinstance(record["end"], dict) else {}
             if end.get("results") != position or (position < len(tests) and not end.get("stopped")):
                 raise WireError(f"the answer ends after {position} of {len(tests)} results, saying {end}")
+            for _ in lines:  # to the body's own end: only then can the connection be used again
+                pass
             return
         if record.get("i") != position or position >= len(tests) or record.get("test_id") != tests[position].id:
             raise WireError(f"the result of test {position} was due, not {record!r:.80}")

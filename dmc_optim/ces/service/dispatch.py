@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -17,6 +18,10 @@ from dmc_optim.errors import EngineError
 logger = logging.getLogger(__name__)
 
 _CANCEL_AGAIN_S = 0.2
+# After a wait for a result, further ones are left to gather: waking a thread for each would cost more than all else
+# that is done with it.
+_WAITED_S = 0.0005
+_GATHER_S = 0.01
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +161,7 @@ class Dispatcher:
             results = iter(self._executor.execute(request))
             try:
                 for test in tests:
+                    asked = self._clock()
                     result = next(results, None)
                     if job.cancelled:
                         return Ended(cancelled=True)
@@ -166,6 +172,8 @@ class Dispatcher:
                     index += 1
                     if work.template.stop.ends_after(result.status):
                         return Ended(stopped=True)
+                    if test is not tests[-1] and self._clock() - asked > _WAITED_S:
+                        time.sleep(_GATHER_S)
             finally:
                 close = getattr(results, "close", None)
                 if close is not None:
