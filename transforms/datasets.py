@@ -6,13 +6,14 @@ incorrect solution a problem and no optimization tests.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import apache_beam as beam
 
 from dmc_optim import progress
 from dmc_optim.artifacts.sink import ParquetSink, ShardSink
+from schemas import TABLES
 from schemas.enums import Category, Label, Pool, Split, Stage
 from schemas.published import PUBLISHED
 from transforms.context import StageContext, draw
@@ -51,22 +52,12 @@ def memberships(splits: Mapping[str, tuple[str, str]], seed: int) -> Membership:
 
 
 def reference_durations(state: ProblemState, executions: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Measured durations of every reference solution on every retained test; a time-out keeps its measured time."""
+    """Measured durations of every reference solution on every retained test; a time-out keeps its measured time.
+
+    executions: their rows, with the columns of `reference_durations`.
+    """
     references = set(state.solutions_of(Label.CORRECT))
-    return [
-        {
-            "problem_id": state.problem_id,
-            "test_id": row["test_id"],
-            "solution_id": row["solution_id"],
-            "duration_s": row["duration_s"],
-            "duration_std_s": row["duration_std_s"],
-            "repetitions": row["repetitions"],
-            "status": row["status"],
-            "epoch": row["epoch"],
-        }
-        for row in executions
-        if row["solution_id"] in references and row["test_id"] in state.tests
-    ]
+    return [row for row in executions if row["solution_id"] in references and row["test_id"] in state.tests]
 
 
 class Datasets(beam.PTransform):
@@ -139,12 +130,15 @@ class _Bodies:
         )
         self._solutions = {row["solution_id"]: row for row in self._rows("solutions")}
         self._tests = {row["test_id"]: row for row in self._rows("tests")}
-        self.durations = reference_durations(state, self._rows("executions"))
+        self.durations = reference_durations(
+            state, self._rows("executions", columns=TABLES["reference_durations"].column_names)
+        )
         self._by_pair = {(row["test_id"], row["solution_id"]): row for row in self.durations}
 
-    def _rows(self, table: str) -> list[dict[str, Any]]:
+    def _rows(self, table: str, columns: Sequence[str] | None = None) -> list[dict[str, Any]]:
         context, pid = self._context, self._state.problem_id
-        return context.layout.rows(table, stages=context.earlier, shard=context.shard_of(pid), problem_id=pid)
+        selection: dict[str, Any] = {"stages": context.earlier, "shard": context.shard_of(pid), "problem_id": pid}
+        return context.layout.rows(table, columns=None if columns is None else list(columns), **selection)
 
     def row(self, config: str) -> dict[str, Any]:
         """The problem's row in one configuration."""

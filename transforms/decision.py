@@ -8,6 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import pyarrow as pa
+
 from schemas.enums import Category, Entity, Label, Reason, Stage
 
 CountKey = tuple[str, str, str]  # entity, label, reason or one of the three below
@@ -46,7 +48,7 @@ class Decision:
     """A stage's verdict on one problem, and the rows it writes for it.
 
     created: rows for `tests` that the stage makes. duplicates: created ones that collapsed, by category.
-    attempts: rejected attempts by number, of n_attempts. rows: rows for other tables.
+    attempts: rejected attempts by number, of n_attempts. rows: rows for other tables, as Arrow where they are many.
     """
 
     problem: Drop | None = None
@@ -56,7 +58,7 @@ class Decision:
     n_attempts: int = 0
     created: list[dict[str, Any]] = field(default_factory=list)
     duplicates: Counter[str] = field(default_factory=Counter)
-    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    rows: dict[str, list[dict[str, Any]] | pa.Table] = field(default_factory=dict)
 
 
 def exclusion(stage: str, entity: Entity, problem_id: str, entity_id: str, drop: Drop) -> dict[str, Any]:

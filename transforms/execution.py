@@ -6,22 +6,27 @@ thresholds decide again from stored executions.
 """
 
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 from urllib.parse import quote
 
 import apache_beam as beam
+import pyarrow as pa
 
 from dmc_optim import progress
 from dmc_optim.artifacts.layout import read_parquet
 from dmc_optim.artifacts.sink import ParquetSink
-from dmc_optim.ces.types import Executor, Limits, Request, Result, StopRule, TestCase
+from dmc_optim.ces.types import NO_ANSWER, Executor, Limits, Request, Result, StopRule, TestCase
+from dmc_optim.errors import ServiceError
 from schemas import TABLES
 from schemas.enums import Campaign, Status
 from transforms.context import StageContext
 
 Row = dict[str, Any]
+STATUS_COLUMNS = ["solution_id", "test_id", "status"]
+PORTION_CHARS = 64 << 20  # of test texts in a worker's memory at a time
 
 
 @dataclass(frozen=True)
@@ -77,20 +82,12 @@ def run_unit(context: StageContext, unit: ExecuteUnit) -> int:
     path = context.part(f"{unit.shard:05d}", f"{unit.name}.parquet")
     if context.layout.fs.exists(path):
         return 0
-    known = previous_rows(context, unit)
-    missing = [t for phase in unit.phases for t in phase]
-    rows: list[Row] = []
-    number = 0
-    if missing:
-        codes, tests = load_bodies(context, unit, missing, known)
-        rows, number = execute_pairs(context, unit, codes, tests, known)
+    rows, executed = execute_pairs(context, unit, previous_rows(context, unit))
     sink = ParquetSink(context.layout, path, TABLES["executions"].schema)
     for row in rows:
         sink.write(row)
-    if not sink.close():
-        context.layout.fs.makedirs(path.rsplit("/", 1)[0], exist_ok=True)
-        context.layout.fs.touch(f"{path}.empty")
-    return number
+    sink.close()
+    return executed
 
 
 def previous_rows(context: StageContext, unit: ExecuteUnit) -> dict[str, dict[str, Row]]:
@@ -102,7 +99,8 @@ def previous_rows(context: StageContext, unit: ExecuteUnit) -> dict[str, dict[st
         if not same_envelope(context, path):
             continue
         for row in read_parquet(layout.fs, path, filters=[("problem_id", "=", unit.problem_id)]).to_pylist():
-            if row["solution_id"] in wanted and row["campaign"] == unit.campaign and _settled(row):
+            settled = row["status"] != Status.INFRASTRUCTURE
+            if row["solution_id"] in wanted and row["campaign"] == unit.campaign and settled:
                 known.setdefault(row["solution_id"], {})[row["test_id"]] = row
     return known
 
@@ -116,76 +114,101 @@ def same_envelope(context: StageContext, path: str) -> bool:
     return bool(footer.get(b"envelope", b"").decode() == context.footer()["envelope"])
 
 
-def load_bodies(
-    context: StageContext, unit: ExecuteUnit, test_ids: Sequence[str], known: dict[str, dict[str, Row]]
-) -> tuple[dict[str, bytes], dict[str, TestCase]]:
-    """Code of the unit's solutions and the tests, by id; nothing is read when every row is known."""
-    if all(set(test_ids) <= known.get(s, {}).keys() for s in unit.solutions):
-        return dict.fromkeys(unit.solutions, b""), {t: TestCase(t, b"") for t in test_ids}
-    layout, pid = context.layout, unit.problem_id
-    selection: dict[str, Any] = {"stages": context.earlier, "shard": unit.shard, "problem_id": pid}
-    wanted = set(unit.solutions)
-    codes = {
-        row["solution_id"]: row["code"].encode()
-        for row in layout.rows("solutions", columns=["solution_id", "code"], **selection)
-        if row["solution_id"] in wanted
-    }
-    wanted = set(test_ids)
-    tests = {
-        row["test_id"]: TestCase(row["test_id"], row["input"].encode(), row["output"].encode())
-        for row in layout.rows("tests", columns=["test_id", "input", "output"], **selection)
-        if row["test_id"] in wanted
-    }
-    return codes, tests
+def execute_pairs(context: StageContext, unit: ExecuteUnit, known: dict[str, dict[str, Row]]) -> tuple[list[Row], int]:
+    """All rows of a unit, phase by phase, stored ones taken over; and how many were executed.
 
-
-def execute_pairs(
-    context: StageContext,
-    unit: ExecuteUnit,
-    codes: dict[str, bytes],
-    tests: dict[str, TestCase],
-    known: dict[str, dict[str, Row]],
-) -> tuple[list[Row], int]:
-    """All rows of a unit, phase by phase, stored ones taken over; and how many were executed."""
-    settings = context.config.execution
-    executor = context.engine.connect()
+    known: {solution: {test: stored row}}.
+    """
+    bodies = Bodies(context, unit)
     rows: list[Row] = []
     executed = 0
     running = list(unit.solutions)
     for phase in unit.phases:
-        requests: list[Request] = []
-        owners: list[str] = []
-        for solution in running:
-            stored, missing, ended = _take_over(phase, known.get(solution, {}), unit.stop)
-            rows += stored
-            if missing and not ended:
-                owners.append(solution)
-                requests.append(
-                    Request(
-                        code=codes[solution],
-                        tests=tuple(tests[t] for t in missing),
-                        limits=settings.limits(),
-                        comparator=settings.comparator,
-                        stop=unit.stop,
-                        repetitions=settings.repetitions,
-                    )
-                )
-        for index, results in run_requests(executor, requests, settings.infrastructure_retries):
-            executed += len(results)
-            rows += [execution_row(unit.problem_id, owners[index], unit.campaign, result) for result in results]
-        ended_now = {row["solution_id"] for row in rows if unit.stop.ends_after(Status(row["status"]))}
-        running = [s for s in running if s not in ended_now]
+        for tests in bodies.portions(phase):
+            asked: dict[str, list[str]] = {}
+            for solution in running:
+                stored = [known[solution][t] for t in tests if t in known.get(solution, {})]
+                rows += stored
+                if not any(unit.stop.ends_after(Status(row["status"])) for row in stored):
+                    taken = {row["test_id"] for row in stored}
+                    asked[solution] = [t for t in tests if t not in taken]
+            found = execute_missing(context, unit, {s: own for s, own in asked.items() if own}, bodies)
+            executed += len(found)
+            rows += found
+            ended = {row["solution_id"] for row in rows if unit.stop.ends_after(Status(row["status"]))}
+            running = [s for s in running if s not in ended]
     return rows, executed
 
 
-def _take_over(phase: Sequence[str], known: dict[str, Row], stop: StopRule) -> tuple[list[Row], list[str], bool]:
-    """(stored rows up to the one that ends the run, tests without one, whether the run ended)."""
-    if stop is StopRule.ALL:
-        return [known[t] for t in phase if t in known], [t for t in phase if t not in known], False
-    ending = [t for t in phase if t in known and stop.ends_after(Status(known[t]["status"]))]
-    if ending:
-        return [known[t] for t in phase if t in known], [], True
-    return [known[t] for t in phase if t in known], [t for t in phase if t not in known], False
+def execute_missing(
+    context: StageContext, unit: ExecuteUnit, asked: dict[str, list[str]], bodies: "Bodies"
+) -> list[Row]:
+    """Run solutions on the tests that each is asked for. {solution: test ids}, none empty."""
+    if not asked:
+        return []
+    settings = context.config.execution
+    tests = bodies.tests({t for own in asked.values() for t in own})
+    owners = list(asked)
+    requests = [
+        Request(
+            code=bodies.codes[solution],
+            tests=tuple(tests[t] for t in asked[solution]),
+            limits=settings.limits(),
+            comparator=settings.comparator,
+            stop=unit.stop,
+            repetitions=settings.repetitions,
+        )
+        for solution in owners
+    ]
+    return [
+        execution_row(unit.problem_id, owners[index], unit.campaign, result)
+        for index, results in run_requests(context.engine.connect(), requests, settings.infrastructure_retries)
+        for result in results
+    ]
+
+
+class Bodies:
+    """Code and tests of a unit, read when they are needed; of the tests only some at a time, as some are huge."""
+
+    def __init__(self, context: StageContext, unit: ExecuteUnit) -> None:
+        self._layout, self._unit = context.layout, unit
+        self._selection: dict[str, Any] = {
+            "stages": context.earlier,
+            "shard": unit.shard,
+            "problem_id": unit.problem_id,
+        }
+
+    @cached_property
+    def codes(self) -> dict[str, bytes]:
+        """{solution: code}."""
+        wanted = ("solution_id", self._unit.solutions)
+        rows = self._layout.rows("solutions", columns=["solution_id", "code"], ids=wanted, **self._selection)
+        return {row["solution_id"]: row["code"].encode() for row in rows}
+
+    @cached_property
+    def _sizes(self) -> dict[str, int]:
+        rows = self._layout.rows("tests", columns=["test_id", "n_chars"], **self._selection)
+        return {row["test_id"]: row["n_chars"] for row in rows}
+
+    def portions(self, tests: Sequence[str]) -> Iterator[list[str]]:
+        """Cut tests, in their order, so that no portion of two or more is over PORTION_CHARS."""
+        portion: list[str] = []
+        size = 0
+        for test in tests:
+            if portion and size + self._sizes[test] > PORTION_CHARS:
+                yield portion
+                portion, size = [], 0
+            portion.append(test)
+            size += self._sizes[test]
+        if portion:
+            yield portion
+
+    def tests(self, wanted: Collection[str]) -> dict[str, TestCase]:
+        """{test: its input and expected output}."""
+        columns = ["test_id", "input", "output"]
+        table = self._layout.read("tests", columns=columns, ids=("test_id", wanted), **self._selection)
+        ids, inputs, outputs = (table.column(name).cast(pa.binary()).to_pylist() for name in columns)
+        return {t.decode(): TestCase(t.decode(), i, o) for t, i, o in zip(ids, inputs, outputs, strict=True)}
 
 
 def run_requests(executor: Executor, requests: Sequence[Request], retries: int) -> Iterator[tuple[int, list[Result]]]:
@@ -195,9 +218,13 @@ def run_requests(executor: Executor, requests: Sequence[Request], retries: int) 
 
 
 def settle(executor: Executor, request: Request, results: list[Result], retries: int) -> list[Result]:
-    """Ask again for pairs without a verdict; what stays without one is recorded as unknown."""
+    """Ask again for pairs without a verdict; what stays without one is recorded as unknown.
+
+    Raises ServiceError where no service answers any more, and where results are missing: that says nothing about
+    the pairs, and the run can go on later.
+    """
     for _ in range(retries):
-        unknown = {r.test_id for r in results if r.status is Status.INFRASTRUCTURE}
+        unknown = {r.test_id for r in results if r.status is Status.INFRASTRUCTURE and NO_ANSWER not in r.marks}
         if not unknown:
             break
         again = replace(request, tests=tuple(t for t in request.tests if t.id in unknown), request_id="")
@@ -209,6 +236,15 @@ def settle(executor: Executor, request: Request, results: list[Result], retries:
         ends = [i for i, r in enumerate(results) if request.stop.ends_after(r.status)]
         if ends:
             results = results[: ends[0] + 1]
+    given_up = [result for result in results if NO_ANSWER in result.marks]
+    if given_up:
+        raise ServiceError(f"no execution service answers: {given_up[0].detail}; run the same command again to go on")
+    ended = bool(results) and request.stop.ends_after(results[-1].status)
+    if len(results) < len(request.tests) and not ended:
+        raise ServiceError(
+            f"the execution service gave {len(results)} of {len(request.tests)} results; "
+            "run the same command again to go on"
+        )
     return results
 
 
@@ -234,10 +270,24 @@ def execution_row(problem_id: str, solution_id: str, campaign: Campaign, result:
     }
 
 
-def executed_rows(context: StageContext, shard: int, problem_id: str) -> list[Row]:
-    """Rows of all finished parts of one problem in this stage."""
+def executed(context: StageContext, shard: int, problem_id: str, columns: list[str] | None = None) -> pa.Table:
+    """Rows of all finished parts of one problem in this stage: a table, as there may be a million."""
+    schema = TABLES["executions"].schema
+    wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
     names = context.layout.glob(f"{context.work}/{shard:05d}/{unit_prefix(problem_id)}*.parquet")
-    return [row for name in names for row in read_parquet(context.layout.fs, name).to_pylist()]
+    parts = [read_parquet(context.layout.fs, name, columns).cast(wanted) for name in names]
+    return pa.concat_tables(parts) if parts else wanted.empty_table()
+
+
+def statuses(rows: pa.Table) -> dict[tuple[str, str], Status]:
+    """(solution, test) → status, from the STATUS_COLUMNS of `executions`."""
+    names: dict[str, str] = {}  # one object an id, however many rows name it
+    solutions, tests = (
+        [names.setdefault(name, name) for name in rows.column(column).to_pylist()]
+        for column in ("solution_id", "test_id")
+    )
+    found = [Status(status) for status in rows.column("status").to_pylist()]
+    return dict(zip(zip(solutions, tests, strict=True), found, strict=True))
 
 
 def unit_prefix(problem_id: str) -> str:
@@ -280,7 +330,3 @@ def limits_for_generators(context: StageContext) -> Limits:
         time_s=synthesis.generator_time_limit_s,
         output_bytes=synthesis.max_input_bytes + 64,
     )
-
-
-def _settled(row: Row) -> bool:
-    return bool(row["status"] != Status.INFRASTRUCTURE)

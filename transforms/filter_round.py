@@ -18,13 +18,11 @@ from dmc_optim.config import FilterConfig
 from schemas.enums import Campaign, Category, Label, Reason, Stage, Status
 from transforms.context import StageContext
 from transforms.decision import Decision, Drop, ProblemState
-from transforms.execution import ExecuteUnit, ExecuteUnits, executed_rows, solution_units
+from transforms.execution import STATUS_COLUMNS, ExecuteUnit, ExecuteUnits, executed, solution_units, statuses
 from transforms.filtering import Outcomes, Removals, failed_tests, pass_share, passes, problem_gates, removals
 from transforms.stage import DecideShard, ForEveryShard, Shards, WriteAttrition
 from transforms.survivors import survivors
 from transforms.validate import original_tests
-
-STATUS_COLUMNS = ["problem_id", "solution_id", "test_id", "status"]
 
 
 @dataclass(frozen=True)
@@ -143,20 +141,12 @@ def _float(share: Fraction | None) -> float | None:
     return None if share is None else float(share)
 
 
-def statuses(rows: Iterable[dict[str, Any]]) -> dict[tuple[str, str], Status]:
-    """(solution, test) → status."""
-    return {(row["solution_id"], row["test_id"]): Status(row["status"]) for row in rows}
-
-
 def stored_outcomes(context: StageContext, problem_id: str) -> dict[tuple[str, str], Status]:
     """Statuses of the earlier campaigns."""
+    shard = context.shard_of(problem_id)
     return statuses(
-        context.layout.rows(
-            "executions",
-            stages=context.earlier,
-            shard=context.shard_of(problem_id),
-            problem_id=problem_id,
-            columns=STATUS_COLUMNS,
+        context.layout.read(
+            "executions", stages=context.earlier, shard=shard, problem_id=problem_id, columns=STATUS_COLUMNS
         )
     )
 
@@ -212,9 +202,8 @@ def _plan_controls(element: tuple[int, Any], context: StageContext) -> Iterator[
     shard = element[0]
     for state in survivors(context, shard).values():
         tests = own_tests(state, own)
-        outcomes = stored_outcomes(context, state.problem_id) | statuses(
-            executed_rows(context, shard, state.problem_id)
-        )
+        own_rows = executed(context, shard, state.problem_id, STATUS_COLUMNS)
+        outcomes = stored_outcomes(context, state.problem_id) | statuses(own_rows)
         base = earlier_tests(state, own)
         controls = [s for s in state.solutions_of(Label.INCORRECT) if exhaustive or passes(outcomes, s, base)]
         found = removals(outcomes, state.solutions_of(Label.CORRECT), tests, config)
@@ -226,7 +215,7 @@ def _plan_controls(element: tuple[int, Any], context: StageContext) -> Iterator[
 def decide(context: StageContext, state: ProblemState) -> Decision:
     """`judge` on stored and new outcomes; the new rows become the stage's part of `executions`."""
     own = ROUNDS[context.stage]
-    rows = executed_rows(context, context.shard_of(state.problem_id), state.problem_id)
+    rows = executed(context, context.shard_of(state.problem_id), state.problem_id)
     outcomes = stored_outcomes(context, state.problem_id) | statuses(rows)
     decision, metrics = judge(state, own, own.config(context), outcomes)
     decision.rows["executions"] = rows

@@ -5,7 +5,6 @@ Incorrect solutions stay as negative controls, caught or not, and run until they
 """
 
 from collections.abc import Iterator
-from typing import Any
 
 import apache_beam as beam
 
@@ -13,7 +12,8 @@ from dmc_optim.ces.types import StopRule
 from schemas.enums import ORIGINAL_CATEGORIES, Campaign, Label, Outcome, Reason, Status
 from transforms.context import StageContext
 from transforms.decision import Decision, Drop, ProblemState
-from transforms.execution import ExecuteUnit, ExecuteUnits, executed_rows, solution_units
+from transforms.execution import ExecuteUnit, ExecuteUnits, executed, solution_units, statuses
+from transforms.filtering import Outcomes
 from transforms.stage import DecideShard, ForEveryShard, Shards, WriteAttrition
 from transforms.survivors import survivors
 
@@ -35,20 +35,18 @@ def units(context: StageContext, state: ProblemState) -> Iterator[ExecuteUnit]:
         yield from solution_units(context, state.problem_id, Campaign.ORIGINAL, label, solutions, tests, stop)
 
 
-def judge(state: ProblemState, rows: list[dict[str, Any]]) -> Decision:
-    """The rule, from the problem's `executions` rows of the original campaign."""
-    if not original_tests(state):
+def judge(state: ProblemState, outcomes: Outcomes) -> Decision:
+    """The rule, from the statuses of the original campaign."""
+    tests = original_tests(state)
+    if not tests:
         return Decision(problem=Drop(Reason.NO_TESTS, 0, LEAST))
-    correct = set(state.solutions_of(Label.CORRECT))
-    failed: dict[str, list[tuple[str, str]]] = {}
-    for row in rows:
-        outcome = Status(row["status"]).outcome
-        if row["solution_id"] in correct and outcome not in (Outcome.SUCCESS, None):
-            failed.setdefault(row["solution_id"], []).append((row["test_id"], row["status"]))
-    drops = {
-        solution: Drop(Reason.FAILED_ORIGINAL_TESTS, len(tests), 0, f"{min(tests)[1]} on test {min(tests)[0]}")
-        for solution, tests in sorted(failed.items())
-    }
+    correct = state.solutions_of(Label.CORRECT)
+    drops = {}
+    for solution in correct:
+        failed = [t for t in sorted(tests) if _condemns(outcomes.get((solution, t)))]
+        if failed:
+            first = f"{outcomes[solution, failed[0]]} on test {failed[0]}"
+            drops[solution] = Drop(Reason.FAILED_ORIGINAL_TESTS, len(failed), 0, first)
     decision = Decision(solutions=drops)
     left = len(correct) - len(drops)
     incorrect = len(state.solutions_of(Label.INCORRECT))
@@ -59,10 +57,14 @@ def judge(state: ProblemState, rows: list[dict[str, Any]]) -> Decision:
     return decision
 
 
+def _condemns(status: Status | None) -> bool:
+    return status is not None and status.outcome not in (Outcome.SUCCESS, None)
+
+
 def decide(context: StageContext, state: ProblemState) -> Decision:
     """`judge` on the stage's finished parts; the rows become the stage's part of `executions`."""
-    rows = executed_rows(context, context.shard_of(state.problem_id), state.problem_id)
-    decision = judge(state, rows)
+    rows = executed(context, context.shard_of(state.problem_id), state.problem_id)
+    decision = judge(state, statuses(rows))
     decision.rows["executions"] = rows
     return decision
 

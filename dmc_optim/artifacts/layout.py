@@ -12,6 +12,7 @@ Everything goes through fsspec, so `<out>` may be a local path or any URL that f
 """
 
 import json
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -143,18 +144,18 @@ class Layout:
         shard: int | None = None,
         columns: list[str] | None = None,
         problem_id: str | None = None,
-        folder: str = "tables",
+        ids: tuple[str, Collection[str]] | None = None,
     ) -> pa.Table:
-        """Rows of a table, by stage, shard and problem where given. An absent table is an empty one."""
+        """Rows of a table, by stage, shard and problem where given. An absent table is an empty one.
+
+        ids: (column, values that are wanted).
+        """
         schema = TABLES[table].schema
         tail = "*" if shard is None else f"{shard:05d}"
-        if folder == "tables":
-            names = [f"tables/{table}/{stage}-{tail}.parquet" for stage in (stages or ("*",))]
-        else:
-            names = [f"{folder}/{table}/*-{tail}.parquet"]
-        paths = [path for name in names for path in self.glob(name)]
-        filters = [("problem_id", "=", problem_id)] if problem_id is not None else None
-        parts = [read_parquet(self.fs, path, columns, filters) for path in paths]
+        names = [f"tables/{table}/{stage}-{tail}.parquet" for stage in (stages or ("*",))]
+        filters: list[tuple[str, str, Any]] = [] if problem_id is None else [("problem_id", "=", problem_id)]
+        filters += [(ids[0], "in", list(ids[1]))] if ids is not None else []
+        parts = [read_parquet(self.fs, path, columns, filters) for name in names for path in self.glob(name)]
         wanted = schema if columns is None else pa.schema([schema.field(c) for c in columns])
         if not parts:
             return wanted.empty_table()
@@ -165,13 +166,37 @@ class Layout:
         return self.read(table, **selection).to_pylist()
 
 
+Filters = Sequence[tuple[str, str, Any]]
+
+
 def read_parquet(
-    fs: fsspec.AbstractFileSystem, path: str, columns: list[str] | None = None, filters: Any = None
+    fs: fsspec.AbstractFileSystem, path: str, columns: list[str] | None = None, filters: Filters = ()
 ) -> pa.Table:
-    """One Parquet file. Raises ArtifactError with the path for a broken one."""
+    """One Parquet file, or its rows that pass all filters (column, operator, value), one row group in memory at a time.
+
+    Raises ArtifactError with the path for a broken one.
+    """
     try:
         with fs.open(path, "rb") as handle:
-            return pq.read_table(handle, columns=columns, filters=filters, partitioning=None)
+            parquet = pq.ParquetFile(handle)
+            if not filters:
+                return parquet.read(columns=columns)
+            read = None if columns is None else list(dict.fromkeys([*columns, *(name for name, _, _ in filters)]))
+            passes = pq.filters_to_expression(list(filters))
+            groups = [g for g in range(parquet.num_row_groups) if _may_hold(parquet.metadata.row_group(g), filters)]
+            parts = [parquet.read_row_group(group, columns=read).filter(passes) for group in groups]
+            found = pa.concat_tables(parts) if parts else parquet.schema_arrow.empty_table()
+            return found if columns is None else found.select(columns)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
         first = str(error).splitlines()[0]
         raise ArtifactError(f"{path}: not a readable Parquet file ({first}); remove it and build again") from error
+
+
+def _may_hold(group: pq.RowGroupMetaData, filters: Filters) -> bool:
+    """False where the statistics of a row group exclude the problem that is wanted."""
+    problem = next((value for name, operator, value in filters if (name, operator) == ("problem_id", "=")), None)
+    columns = (group.column(position) for position in range(group.num_columns))
+    statistics = next((column.statistics for column in columns if column.path_in_schema == "problem_id"), None)
+    if problem is None or statistics is None or not statistics.has_min_max:
+        return True
+    return bool(statistics.min <= problem <= statistics.max)

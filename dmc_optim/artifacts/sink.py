@@ -48,10 +48,16 @@ class ParquetSink:
         self._rows.append(row)
         self._bytes += size
 
+    def write_table(self, table: pa.Table) -> None:
+        """Append rows of the sink's schema, without making Python objects of them."""
+        self._flush()
+        rows = max(1, table.num_rows * ROW_GROUP_BYTES // max(1, table.nbytes))
+        for start in range(0, table.num_rows, rows):
+            self._append(table.slice(start, rows))
+
     def close(self) -> bool:
         """Make the file visible; False when there was no row, and so no file."""
-        if self._rows:
-            self._flush()
+        self._flush()
         if self._writer is None:
             return False
         self._writer.close()
@@ -60,6 +66,12 @@ class ParquetSink:
         return True
 
     def _flush(self) -> None:
+        if self._rows:
+            self._append(pa.Table.from_pylist(self._rows, schema=self._schema))
+            self._rows, self._bytes = [], 0
+
+    def _append(self, table: pa.Table) -> None:
+        """Write a row group."""
         if self._writer is None:
             self._layout.fs.makedirs(self._path.rsplit("/", 1)[0], exist_ok=True)
             self._handle = self._layout.fs.open(self._temporary, "wb")
@@ -71,10 +83,8 @@ class ParquetSink:
                 use_content_defined_chunking=True,
                 use_compliant_nested_type=True,
             )
-        table = pa.Table.from_pylist(self._rows, schema=self._schema)
-        self._writer.write_table(table, row_group_size=len(self._rows))
-        self.n_rows += len(self._rows)
-        self._rows, self._bytes = [], 0
+        self._writer.write_table(table.cast(self._schema), row_group_size=table.num_rows)
+        self.n_rows += table.num_rows
 
 
 class ShardSink:
@@ -84,20 +94,29 @@ class ShardSink:
         self._layout, self._stage, self._shard, self._metadata = layout, stage, shard, metadata
         self._sinks: dict[str, ParquetSink] = {}
 
-    def write(self, table: str, rows: Iterable[dict[str, Any]]) -> None:
+    def write(self, table: str, rows: Iterable[dict[str, Any]] | pa.Table) -> None:
         """Rows of one problem, in any order; they are written sorted by the table's key."""
-        declaration = TABLES[table]
-        ordered = sorted(rows, key=lambda row: tuple(row[name] for name in declaration.key))
-        if ordered and table not in self._sinks:
+        key = TABLES[table].key
+        if isinstance(rows, pa.Table):
+            if rows.num_rows:
+                self._sink(table).write_table(rows.sort_by([(name, "ascending") for name in key]))
+            return
+        for row in sorted(rows, key=lambda row: tuple(row[name] for name in key)):
+            self._sink(table).write(row)
+
+    def _sink(self, table: str) -> ParquetSink:
+        if table not in self._sinks:
             path = self._layout.table_file(table, self._stage, self._shard)
-            self._sinks[table] = ParquetSink(self._layout, path, declaration.schema, self._metadata)
-        for row in ordered:
-            self._sinks[table].write(row)
+            self._sinks[table] = ParquetSink(self._layout, path, TABLES[table].schema, self._metadata)
+        return self._sinks[table]
 
     def close(self) -> dict[str, int]:
-        """Publish the files, and remove those that an unfinished run left for tables without rows now."""
+        """Publish the files, and remove those that an unfinished run left for tables without rows now.
+
+        Not `attrition`: it is no shard's, is written in every run, and may be there before this shard is done.
+        """
         for table in TABLES:
-            if table not in self._sinks:
+            if table not in self._sinks and table != "attrition":
                 stale = self._layout.table_file(table, self._stage, self._shard)
                 if self._layout.fs.exists(stale):
                     self._layout.fs.rm(stale)
@@ -111,7 +130,10 @@ class ShardSink:
 
 
 def _size(value: Any) -> int:
-    if isinstance(value, str | bytes):
+    """Bytes of a value, about: text exactly, so that no row group of other scripts grows over its bound."""
+    if isinstance(value, str):
+        return len(value) if value.isascii() else len(value.encode())
+    if isinstance(value, bytes):
         return len(value)
     if isinstance(value, dict):
         return sum(_size(v) for v in value.values())

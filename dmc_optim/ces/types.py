@@ -13,6 +13,7 @@ from typing import Protocol, runtime_checkable
 from schemas.enums import Outcome, Status
 
 MIB = 1 << 20
+NO_ANSWER = "no_answer"  # mark of an infrastructure result that no service gave: nobody answers any more
 
 
 class StopRule(StrEnum):

@@ -21,7 +21,7 @@ from dmc_optim.ces.client.contents import Digests, Parcel
 from dmc_optim.ces.client.exchange import Exchange, Fault, Halt, MissingBlobs
 from dmc_optim.ces.client.policy import RetryPolicy, Troubles
 from dmc_optim.ces.client.pool import Endpoint, EndpointPool, NoEndpointError
-from dmc_optim.ces.types import Request, Result
+from dmc_optim.ces.types import NO_ANSWER, Request, Result
 from dmc_optim.errors import ServiceBusyError, ServiceError
 from schemas.enums import Status
 
@@ -32,7 +32,6 @@ _REQUESTS_PER_SLOT = 3  # nodes hand their engines two per slot; one more waits 
 _MOST_THREADS = 512
 _MISSES_UNTIL_INLINE = 3
 _RESUME_AFTER_S = 0.02
-NO_ANSWER = "no_answer"  # mark of a result that no service gave
 
 
 class Client:
