@@ -198,8 +198,8 @@ class Dispatcher:
             yield tuple(tests)
 
     def _deliver(self, job: Job, index: int, result: Result) -> None:
-        result = replace(result, queue_s=job.waited_s + (result.queue_s or 0.0), node=self._node or result.node)
-        self._post(job, (encode_result(index, result), result))
+        queue_s = job.waited_s + (result.queue_s or 0.0)
+        self._post(job, (encode_result(index, result, queue_s=queue_s, node=self._node or result.node), result))
 
     def _post(self, job: Job, message: Message) -> None:
         job.inbox.append(message)

@@ -1,10 +1,13 @@
 """Prometheus figures of a node: what ran, how it ended, who waited, what is held."""
 
+from bisect import bisect_left
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
+from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.registry import Collector
 
 from dmc_optim.ces.types import Result
 from schemas.enums import Outcome, Status
@@ -45,6 +48,48 @@ class RateWindow:
             self._buckets.popleft()
 
 
+class Spread(Collector):
+    """A histogram that is cheap to add to: one is added for every execution, and it is read a few times a minute."""
+
+    def __init__(self, name: str, description: str, bounds: tuple[float, ...] = _SECONDS) -> None:
+        self._name = name
+        self._description = description
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._sum = 0.0
+
+    def add(self, value: float) -> None:
+        """Count a value into the first bucket whose bound it does not exceed."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._sum += value
+
+    def collect(self) -> Iterator[HistogramMetricFamily]:
+        """The family that Prometheus reads, with cumulative counts."""
+        total = 0
+        buckets = []
+        for bound, count in zip([*map(str, self._bounds), "+Inf"], self._counts, strict=True):
+            total += count
+            buckets.append((bound, float(total)))
+        yield HistogramMetricFamily(self._name, self._description, buckets=buckets, sum_value=self._sum)
+
+
+class Tally(Collector):
+    """A counter by one label, cheap to add to."""
+
+    def __init__(self, name: str, description: str, label: str, values: Iterable[str]) -> None:
+        self._name = name
+        self._description = description
+        self._label = label
+        self.counts = dict.fromkeys(values, 0)
+
+    def collect(self) -> Iterator[CounterMetricFamily]:
+        """The family that Prometheus reads."""
+        family = CounterMetricFamily(self._name, self._description, labels=[self._label])
+        for value, count in self.counts.items():
+            family.add_metric([value], count)
+        yield family
+
+
 class Metrics:
     """The figures of one node, in a registry of their own."""
 
@@ -52,22 +97,20 @@ class Metrics:
         self.registry = CollectorRegistry()
         registry = self.registry
         self._window = RateWindow(clock)
-        self._executions = Counter("ces_executions", "Executions that gave a result.", ["status"], registry=registry)
-        for status in Status:
-            self._executions.labels(status.value)
+        statuses = [status.value for status in Status]
+        self._executions = Tally("ces_executions", "Executions that gave a result.", "status", statuses)
         self._requests = Counter("ces_requests", "Requests by how they ended.", ["outcome"], registry=registry)
         for outcome in ("finished", "cancelled", "failed", "replayed", "attached", "resumed"):
             self._requests.labels(outcome)
         self._refusals = Counter("ces_refusals", "Calls refused, by error code.", ["code"], registry=registry)
-        self._duration = Histogram(
-            "ces_duration_seconds", "Measured duration of executions.", buckets=_SECONDS, registry=registry
-        )
-        self._wall = Histogram("ces_wall_seconds", "Wall time of executions.", buckets=_SECONDS, registry=registry)
-        self._wait = Histogram(
-            "ces_queue_wait_seconds", "Wait of requests before the engine.", buckets=_SECONDS, registry=registry
-        )
+        self._duration = Spread("ces_duration_seconds", "Measured duration of executions.")
+        self._wall = Spread("ces_wall_seconds", "Wall time of executions.")
+        self._wait = Spread("ces_queue_wait_seconds", "Wait of requests before the engine.")
+        for collector in (self._executions, self._duration, self._wall, self._wait):
+            registry.register(collector)
+        self._epoch = 0
+        self.watch("ces_epoch", "Service-state epoch of the last result.", lambda: self._epoch)
         self._retries = Counter("ces_engine_retries", "Executions repeated by the engine.", registry=registry)
-        self._epoch = Gauge("ces_epoch", "Service-state epoch of the last result.", registry=registry)
         self.uploads = Counter("ces_blob_uploads", "Blobs taken in.", registry=registry)
         self.uploaded_bytes = Counter("ces_blob_uploaded_bytes", "Bytes of blobs taken in.", registry=registry)
         self.downloads = Counter("ces_body_bytes", "Bytes of execution bodies taken in.", registry=registry)
@@ -92,12 +135,12 @@ class Metrics:
 
     def observe(self, result: Result) -> None:
         """Count one result."""
-        self._executions.labels(result.status.value).inc()
-        self._epoch.set(result.epoch)
+        self._executions.counts[result.status.value] += 1
+        self._epoch = result.epoch
         if result.duration_s is not None:
-            self._duration.observe(result.duration_s)
+            self._duration.add(result.duration_s)
         if result.wall_s is not None:
-            self._wall.observe(result.wall_s)
+            self._wall.add(result.wall_s)
         if result.retries:
             self._retries.inc(result.retries)
         outcome = result.status.outcome
@@ -112,7 +155,7 @@ class Metrics:
 
     def waited(self, seconds: float) -> None:
         """Note how long a request waited in the queue."""
-        self._wait.observe(seconds)
+        self._wait.add(seconds)
 
     def request(self, outcome: str) -> None:
         """Count a request that ended, or a retry that found its job."""

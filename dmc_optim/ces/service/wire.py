@@ -84,13 +84,14 @@ def encode_request(request: Request, reference: Callable[[bytes], dict[str, str]
     return _dump(body)
 
 
-def encode_result(index: int, result: Result) -> bytes:
-    """The line of a result; fields at their defaults are left out."""
+def encode_result(index: int, result: Result, **instead: Any) -> bytes:
+    """The line of a result; fields at their defaults are left out. instead: values in place of the result's own."""
     record: dict[str, Any] = {"i": index, "test_id": result.test_id, "status": result.status}
     for name, default in _PLAIN_DEFAULTS.items():
         value = getattr(result, name)
         if value != default:
             record[name] = value
+    record.update(instead)
     if result.marks:
         record["marks"] = result.marks
     if result.output is not None:
@@ -142,6 +143,9 @@ def decode_result(record: dict[str, Any]) -> Result:
     return Result(**values)
 
 
+_encode_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+
+
 def _dump(value: Any) -> bytes:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _encode_json(value)
     return text.encode("utf-8", "backslashreplace")  # a lone surrogate becomes its JSON escape
