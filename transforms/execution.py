@@ -16,7 +16,7 @@ import apache_beam as beam
 import pyarrow as pa
 
 from dmc_optim import progress
-from dmc_optim.artifacts.layout import read_parquet
+from dmc_optim.artifacts.layout import read_footer, read_parquet
 from dmc_optim.artifacts.sink import ParquetSink
 from dmc_optim.ces.types import NO_ANSWER, Executor, Limits, Request, Result, StopRule, TestCase
 from dmc_optim.errors import ServiceError
@@ -96,22 +96,13 @@ def previous_rows(context: StageContext, unit: ExecuteUnit) -> dict[str, dict[st
     wanted = set(unit.solutions)
     known: dict[str, dict[str, Row]] = {}
     for path in layout.glob(f"previous/{context.stage}/executions/*-{unit.shard:05d}.parquet"):
-        if not same_envelope(context, path):
+        if read_footer(layout, path).get("envelope") != context.footer()["envelope"]:
             continue
         for row in read_parquet(layout.fs, path, filters=[("problem_id", "=", unit.problem_id)]).to_pylist():
             settled = row["status"] != Status.INFRASTRUCTURE
             if row["solution_id"] in wanted and row["campaign"] == unit.campaign and settled:
                 known.setdefault(row["solution_id"], {})[row["test_id"]] = row
     return known
-
-
-def same_envelope(context: StageContext, path: str) -> bool:
-    """Whether a stored file's executions ran under this build's limits and comparator."""
-    import pyarrow.parquet as pq
-
-    with context.layout.fs.open(path, "rb") as handle:
-        footer = pq.read_metadata(handle).metadata or {}
-    return bool(footer.get(b"envelope", b"").decode() == context.footer()["envelope"])
 
 
 def execute_pairs(context: StageContext, unit: ExecuteUnit, known: dict[str, dict[str, Row]]) -> tuple[list[Row], int]:

@@ -45,13 +45,17 @@ class DecideShard(beam.DoFn):
     def process(self, element: tuple[int, Any], *side: Any) -> Iterator[tuple[CountKey, int]]:
         """(shard, anything) → ((entity, label, figure), count)."""
         shard = element[0]
-        sink = ShardSink(self._context.layout, self._context.stage, shard, self._context.footer())
+        sink = ShardSink(self._context.layout, self._context.stage, shard, self.footer(shard))
         for state in survivors(self._context, shard).values():
             decision = self._decide(self._context, state, *side)
             apply_decision(self._context, sink, state, decision)
             yield from tally(state, decision).items()
         sink.close()
         progress.current().step(f"shard {shard}", 0.0)
+
+    def footer(self, shard: int) -> dict[str, str]:
+        """Entries of the footers of the shard's files."""
+        return self._context.footer()
 
 
 class WriteAttrition(beam.PTransform):

@@ -17,7 +17,7 @@ from dmc_optim.ces.types import Executor, Request, Result, StopRule, TestCase
 from dmc_optim.llm.extract import extract_generator
 from dmc_optim.llm.recorded import AttemptReference, RecordedAttempt, RecordedCompletions
 from schemas.enums import AttemptReason, Campaign, Label, Stage, Status
-from transforms.attempt_table import collapse, stored_attempts
+from transforms.attempt_table import KNOWN_TESTS, collapse, known_digests, known_tests, stored_attempts
 from transforms.consensus import consensus, outputs_digest
 from transforms.context import StageContext, draw
 from transforms.decision import Decision, Drop, ProblemState
@@ -46,11 +46,6 @@ class AttemptUnit:
     def attempt(self) -> int:
         """The attempt's number."""
         return self.recorded.key.attempt
-
-    @property
-    def name(self) -> str:
-        """File-name form, unique in the stage."""
-        return f"{unit_prefix(self.problem_id)}{self.attempt:06d}"
 
 
 @dataclass
@@ -209,7 +204,7 @@ class RunAttempt(beam.DoFn):
     def process(self, unit: AttemptUnit) -> Iterator[int]:
         """AttemptUnit → shard."""
         context, started = self._context, time.monotonic()
-        path = context.part(f"{unit.shard:05d}", f"{unit.name}.json")
+        path = _part(context, unit.problem_id, unit.attempt)
         if not context.layout.fs.exists(path):
             rows = context.layout.rows(
                 "solutions",
@@ -280,7 +275,7 @@ class Synthesize(beam.PTransform):
             root
             | "Attempts" >> RunAttempts(context, self._recorded)  # shard
             | "EveryShard" >> ForEveryShard(context)  # (shard, [str])
-            | "Decide" >> beam.ParDo(DecideShard(context, decide))  # (key, count)
+            | "Decide" >> beam.ParDo(DecideAttempts(context))  # (key, count)
             | "Attrition" >> WriteAttrition(context)  # None
         )
 
@@ -288,7 +283,7 @@ class Synthesize(beam.PTransform):
 def _plan(
     element: tuple[int, None], context: StageContext, recorded: RecordedCompletions | None
 ) -> Iterator[AttemptUnit]:
-    """Units of a shard; a problem whose stored attempts answer the same question is not asked again."""
+    """Units of a shard; where stored attempts answer the same questions, they become this run's parts."""
     shard, settings = element[0], context.config.synthesis
     if recorded is None:
         return
@@ -296,6 +291,7 @@ def _plan(
         row["problem_id"]: row["name"]
         for row in context.layout.rows("problems", stages=context.earlier, shard=shard, columns=["problem_id", "name"])
     }
+    known = known_tests(context, shard)
     for state in survivors(context, shard).values():
         pid = state.problem_id
         verified = state.solutions_of(Label.CORRECT)
@@ -307,16 +303,37 @@ def _plan(
         ]
         completions = {own.attempt: own.completion for own in recorded.attempts(pid, names[pid], campaign)}
         questions = {unit.attempt: (completions[unit.attempt], unit.pool) for unit in units}
-        if stored_attempts(context, pid, questions) is None:
+        stored = stored_attempts(context, pid, questions, known.get(pid, set()))
+        if stored is None:
             progress.current().add(len(units))
             yield from units
+        else:
+            for attempt in stored:
+                context.layout.write_json(_part(context, pid, attempt["row"]["attempt"]), attempt)
+
+
+def _part(context: StageContext, problem_id: str, attempt: int) -> str:
+    """Where an attempt's outcome is until the stage is done."""
+    return context.part(f"{context.shard_of(problem_id):05d}", f"{unit_prefix(problem_id)}{attempt:06d}.json")
+
+
+class DecideAttempts(DecideShard):
+    """`decide`, shard by shard; the footers say which tests there were before."""
+
+    def __init__(self, context: StageContext) -> None:
+        super().__init__(context, decide)
+
+    def footer(self, shard: int) -> dict[str, str]:
+        """The stage's own entries and KNOWN_TESTS."""
+        return self._context.footer() | {KNOWN_TESTS: json.dumps(known_digests(known_tests(self._context, shard)))}
 
 
 def decide(context: StageContext, state: ProblemState) -> Decision:
     """Merge a problem's attempts in order: rejected ones are drops, accepted ones become tests."""
-    attempts = finished_attempts(context, state.problem_id)
+    pid = state.problem_id
+    attempts = finished_attempts(context, pid)
     decision = Decision(n_attempts=len(attempts))
-    known = set(state.tests) | _ever_accepted(context, state.problem_id)
+    known = known_tests(context, context.shard_of(pid), pid).get(pid, set())
     category = CAMPAIGNS[context.stage].value
     for attempt in attempts:
         row = attempt["row"]
@@ -326,30 +343,17 @@ def decide(context: StageContext, state: ProblemState) -> Decision:
             decision.rows.setdefault("generation_usage", []).append(_usage_row(row, attempt["usage"]))
         if not row["accepted"]:
             decision.attempts[str(row["attempt"])] = _attempt_drop(context, row, attempt["detail"])
-        created, duplicates = collapse(state.problem_id, category, row["attempt"], attempt["pairs"], known)
+        created, duplicates = collapse(pid, category, row["attempt"], attempt["pairs"], known)
         decision.created += created
         decision.duplicates[category] += duplicates + attempt.get("collapsed", 0)
     return decision
 
 
 def finished_attempts(context: StageContext, problem_id: str) -> list[dict[str, Any]]:
-    """The attempts of a problem in order: this run's parts, else the stored ones of an outdated run."""
+    """The attempts of a problem, in order."""
     shard = context.shard_of(problem_id)
     paths = context.layout.glob(f"{context.work}/{shard:05d}/{unit_prefix(problem_id)}*.json")
-    if paths:
-        return [part for path in paths if (part := context.layout.read_json(path)) is not None]
-    return stored_attempts(context, problem_id, None) or []
-
-
-def _ever_accepted(context: StageContext, problem_id: str) -> set[str]:
-    rows = context.layout.rows(
-        "tests",
-        stages=context.earlier,
-        shard=context.shard_of(problem_id),
-        problem_id=problem_id,
-        columns=["problem_id", "test_id"],
-    )
-    return {row["test_id"] for row in rows}
+    return [part for path in paths if (part := context.layout.read_json(path)) is not None]
 
 
 def _attempt_drop(context: StageContext, row: dict[str, Any], detail: str) -> Drop:
@@ -364,5 +368,13 @@ def _usage_row(row: dict[str, Any], usage: dict[str, Any]) -> dict[str, Any]:
         "campaign": row["campaign"],
         "attempt": row["attempt"],
         "model": row["model"],
-        **{name: usage.get(name) for name in ("prompt_tokens", "completion_tokens", "latency_s", "cost_usd")},
+        **{name: _figure(usage.get(name), int) for name in ("prompt_tokens", "completion_tokens")},
+        **{name: _figure(usage.get(name), float) for name in ("latency_s", "cost_usd")},
     }
+
+
+def _figure(value: object, kind: type[int] | type[float]) -> int | float | None:
+    """A figure of usage; None for what is none, as the account decides nothing."""
+    if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < 1 << 53:
+        return kind(value)
+    return None

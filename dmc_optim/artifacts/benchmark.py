@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dmc_optim.artifacts.source import reaching
+from dmc_optim.artifacts.surrogates import encodable
 from dmc_optim.errors import SourceError
 
 STATEMENT_COLUMNS = ("statement", "description", "question_content", "problem")
@@ -44,7 +45,7 @@ def read_benchmark(path: str) -> Iterator[BenchmarkRow]:
 
 
 def _text(value: Any) -> str:
-    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else encodable(str(value or ""))
 
 
 def fingerprint(path: str) -> str:

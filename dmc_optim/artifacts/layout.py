@@ -192,6 +192,13 @@ def read_parquet(
         raise ArtifactError(f"{path}: not a readable Parquet file ({first}); remove it and build again") from error
 
 
+def read_footer(layout: Layout, path: str) -> dict[str, str]:
+    """Key-value entries of a Parquet footer."""
+    with layout.fs.open(path, "rb") as handle:
+        entries = pq.read_metadata(handle).metadata or {}
+    return {key.decode(): value.decode() for key, value in entries.items() if key != b"ARROW:schema"}
+
+
 def _may_hold(group: pq.RowGroupMetaData, filters: Filters) -> bool:
     """False where the statistics of a row group exclude the problem that is wanted."""
     problem = next((value for name, operator, value in filters if (name, operator) == ("problem_id", "=")), None)

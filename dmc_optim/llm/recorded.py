@@ -17,6 +17,7 @@ from typing import Any, BinaryIO, cast
 import fsspec
 
 from dmc_optim.artifacts.layout import absolute
+from dmc_optim.artifacts.surrogates import encodable
 from dmc_optim.errors import SourceError
 from schemas.enums import Campaign
 
@@ -80,9 +81,9 @@ class AttemptReference:
         found, row = parse_row(file.read(place.length), self.path, place.line)
         if found != self.key or _digest(self.key, row) != place.digest:
             raise SourceError(f"{self.path}:{place.line}: the file changed while it was being read; run again")
-        strings = {field: row.get(field) or "" for field in _STRINGS if field != "request_key"}
-        own = self.key.attempt
-        return RecordedAttempt(own, row["completion"], seed=row.get("seed"), usage=row.get("usage"), **strings)
+        strings = {field: encodable(row.get(field) or "") for field in _STRINGS if field != "request_key"}
+        completion = encodable(row["completion"])
+        return RecordedAttempt(self.key.attempt, completion, seed=row.get("seed"), usage=row.get("usage"), **strings)
 
 
 class RecordedCompletions:
@@ -229,7 +230,7 @@ def parse_row(line: bytes, path: str, number: int) -> tuple[RowKey, dict[str, An
     _check(row, "retracted", lambda v: isinstance(v, bool), "true or false", refuse)
     _check(row, "completion", lambda v: isinstance(v, str), "a string", refuse, required=not row.get("retracted"))
     _check(row, "attempt", _is_index, "an integer from 0", refuse, required=True)
-    _check(row, "seed", lambda v: isinstance(v, int) and not isinstance(v, bool), "an integer", refuse)
+    _check(row, "seed", _is_seed, "an integer of 64 bits", refuse)
     _check(row, "usage", lambda v: isinstance(v, dict), "an object", refuse)
     _check(row, "campaign", lambda v: v in CAMPAIGNS, "correctness, optimization or null", refuse)
     for field in ("problem_id", "name"):
@@ -261,6 +262,10 @@ def _check(
 
 def _is_index(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_seed(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63
 
 
 def _brief(value: object) -> str:
