@@ -84,7 +84,10 @@ class GenerationError(RunError):
 
 
 class GenerationBusyError(GenerationError):
-    """No answer for now; ask again, `retry_after_s` seconds later if the server said so. kind: one word for the ledger."""
+    """No answer for now; ask again, `retry_after_s` seconds later if the server said so.
+
+    kind: one word for the ledger.
+    """
 
     def __init__(self, message: str, kind: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)

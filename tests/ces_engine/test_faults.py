@@ -77,7 +77,7 @@ def test_a_killed_zygote_is_replaced_and_its_test_run_again(own: Embedded) -> No
     stream = own.execute(Request(code, (TestCase("t", b"", b"1"),)))
     time.sleep(0.4)
     for supervisor in own.supervisor_pids:
-        children = [pid for pid in descendants(supervisor)]
+        children = list(descendants(supervisor))
         if children:
             os.kill(children[0], signal.SIGKILL)  # the first child of a supervisor is its zygote
     (result,) = stream

@@ -3,12 +3,11 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from dmc_optim.ces.engine import interpreter
 from dmc_optim.ces import Request, TestCase
+from dmc_optim.ces.engine import interpreter
 from dmc_optim.ces.engine.embedded import Embedded
 
 PROGRAMS = {

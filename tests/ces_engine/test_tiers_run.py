@@ -185,7 +185,7 @@ def unprivileged(tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
     if os.geteuid() != 0:
         pytest.skip("needs root to become somebody else")
     prefix = Path(interpreter.find().executable).parents[1]
-    packages = Path(dict((name, path) for path, name in interpreter.find().packages)["numpy"]).parent
+    packages = Path({name: path for path, name in interpreter.find().packages}["numpy"]).parent
     command = [sys.executable, "-c", UNPRIVILEGED, str(prefix), str(packages), str(REPOSITORY), "/mnt"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=200, check=False)
     assert done.returncode == 0, done.stderr[-2000:]

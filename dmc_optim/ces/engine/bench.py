@@ -112,7 +112,9 @@ def trivial_requests(count: int, tests: int = 40) -> list[Request]:
 
 def big_input_ms(engine: Embedded, size: int = 20_000_000, rounds: int = 7) -> tuple[float, float, float]:
     """(first time, again, small): wall ms of a program that leaves a big input unread; medians over rounds."""
-    first, again, small = [], [], []
+    first: list[float] = []
+    again: list[float] = []
+    small: list[float] = []
     for number in range(rounds):
         text = str(number).encode() * size
         for times, content in ((small, b"x" * 20), (first, text), (again, text)):
