@@ -75,7 +75,7 @@ def test_a_node_killed_in_the_middle_costs_no_verdict_and_leaves_no_process(serv
     (victim, first), (_, second) = serve("--node", "a"), serve("--node", "b")
     family = psutil.Process(victim.pid).children(recursive=True)
     assert family
-    asked = requests(30)
+    asked = requests(18)
 
     def kill() -> None:
         until(lambda: metric(first, 'ces_requests_total{outcome="finished"}') >= 4, "the middle of the batch")
