@@ -25,6 +25,9 @@ class Progress(Protocol):
     def finish(self, note: str) -> None:
         """The stage is done."""
 
+    def stop(self) -> None:
+        """Nothing more is shown, whether the stage was done or not."""
+
 
 class Silent:
     """Shows nothing."""
@@ -39,6 +42,9 @@ class Silent:
         """Ignored."""
 
     def finish(self, note: str) -> None:
+        """Ignored."""
+
+    def stop(self) -> None:
         """Ignored."""
 
 
@@ -93,6 +99,9 @@ class Lines:
         """One line that says how long the stage took."""
         print(f"{self._stage:<24} {note} ({self._clock() - self._started:.1f} s)", file=self._stream, flush=True)
 
+    def stop(self) -> None:
+        """Lines need no end."""
+
 
 class Live(Lines):
     """A bar that is redrawn in place (rich), and the closing line of every stage above it."""
@@ -116,11 +125,15 @@ class Live(Lines):
 
     def finish(self, note: str) -> None:
         """Replace the bar by the closing line."""
+        self.stop()
+        passed = self._clock() - self._started
+        self._console.print(f"{self._stage:<24} {note} ({passed:.1f} s)", highlight=False, markup=False)
+
+    def stop(self) -> None:
+        """Take the bar away and give the terminal its cursor back."""
         if self._status is not None:
             self._status.stop()
             self._status = None
-        passed = self._clock() - self._started
-        self._console.print(f"{self._stage:<24} {note} ({passed:.1f} s)", highlight=False, markup=False)
 
 
 _current: Progress = Silent()

@@ -13,8 +13,7 @@ from dmc_optim.artifacts.layout import Layout, absolute
 from dmc_optim.artifacts.source import plan_ranges, source_names
 from dmc_optim.config import digest
 from dmc_optim.errors import ArtifactError, StageError
-from dmc_optim.llm.recorded import RecordedCompletions
-from dmc_optim.llm.spec import RecordedSpec, probe
+from dmc_optim.llm.spec import probe
 from pipeline.request import LOCAL_RUNNER, BuildRequest, CheckedRequest, check, open_output
 from schemas.enums import Entity, Reason, Stage
 
@@ -37,31 +36,40 @@ def build(request: BuildRequest, say: Callable[[str], None]) -> BuildResult:
     """
     started = time.monotonic()
     checked = check(request)
-    layout, manifest = open_output(checked)
+    layout, _ = open_output(checked)
     result = BuildResult(layout)
-    with locked(layout):
-        manifest.setdefault("created", datetime.now(UTC).isoformat(timespec="seconds"))
-        layout.write_json(layout.path("manifest.json"), manifest | {"complete": False})
-        result.warnings = _generator_warnings(checked)
-        for warning in result.warnings:
-            say(f"note: {warning}")
-        _probe_models(checked, layout)
-        _run_stages(checked, layout, manifest["build_digest"], result, say)
-        done = layout.completed()
-        manifest |= {
-            "complete": len(done) == len(Stage),
-            "stages": {stage: record["key"] for stage, record in done.items()},
-            "warnings": result.warnings,
-            "executions": sum(record.get("executions") or 0 for record in done.values()),
-        }
-        layout.write_json(layout.path("manifest.json"), manifest)
-        card = layout.path("dataset", "README.md")
-        if Stage.DATASETS in done and (result.ran or not layout.fs.exists(card)):
-            from dmc_optim.artifacts.card import render_card
-
-            layout.write_bytes(card, render_card(request.out).encode())
+    try:
+        with locked(layout):
+            _build(checked, result, say)
+    except OSError as error:
+        raise StageError(f"--out {request.out}: {error.strerror or error} (run again to continue)") from error
+    finally:
+        progress.current().stop()
     result.seconds = time.monotonic() - started
     return result
+
+
+def _build(checked: CheckedRequest, result: BuildResult, say: Callable[[str], None]) -> None:
+    layout, manifest = open_output(checked)  # again: another build may have ended since
+    manifest.setdefault("created", datetime.now(UTC).isoformat(timespec="seconds"))
+    layout.write_json(layout.path("manifest.json"), manifest | {"complete": False})
+    result.warnings = _generator_warnings(checked)
+    for warning in result.warnings:
+        say(f"note: {warning}")
+    _probe_models(checked, layout)
+    done = _run_stages(checked, layout, manifest["build_digest"], result, say)
+    manifest |= {
+        "complete": len(done) == len(Stage),
+        "stages": {stage: record["key"] for stage, record in done.items()},
+        "warnings": result.warnings,
+        "executions": sum(record.get("executions") or 0 for record in done.values()),
+    }
+    layout.write_json(layout.path("manifest.json"), manifest)
+    card = layout.path("dataset", "README.md")
+    if Stage.DATASETS in done and (result.ran or not layout.fs.exists(card)):
+        from dmc_optim.artifacts.card import render_card
+
+        layout.write_bytes(card, render_card(layout.out).encode())
 
 
 def _probe_models(checked: CheckedRequest, layout: Layout) -> None:
@@ -78,20 +86,37 @@ def _probe_models(checked: CheckedRequest, layout: Layout) -> None:
 
 def _run_stages(
     checked: CheckedRequest, layout: Layout, build_digest: str, result: BuildResult, say: Callable[[str], None]
-) -> None:
-    from pipeline.resume import complete, stage_key
+) -> dict[str, dict[str, Any]]:
+    """Records of all stages that are complete at the end, in build order.
+
+    Later stages than asked for are left alone where they follow from this configuration; otherwise they are taken
+    back, as the manifest no longer speaks of what decided them.
+    """
+    from pipeline.resume import clean, complete, invalidate, stage_key
 
     order = list(Stage)
+    through = order.index(checked.request.through)
     records: dict[str, dict[str, Any]] = {}
-    for stage in order[: order.index(checked.request.through) + 1]:
+    for position, stage in enumerate(order):
         record = layout.read_json(layout.stage_file(stage))
-        key = stage_key(stage, checked.request.config, _outside(checked, stage), records)
+        if position > through and record is None:
+            break
+        stored = None if position <= through or record is None else record.get("outside")
+        outside = _outside(checked, stage) if stored is None else str(stored)
+        key = stage_key(stage, checked.request.config, outside, records)
         if record is not None and complete(layout, record, key):
+            clean(layout, stage)  # a kill may have come between record and cleaning
             records[stage] = record
-            result.skipped.append(stage.value)
-            continue
-        records[stage] = _run_stage(checked, layout, stage, key, build_digest, say)
-        result.ran.append(stage.value)
+            if position <= through:
+                result.skipped.append(stage.value)
+        elif position <= through:
+            records[stage] = _run_stage(checked, layout, stage, key, outside, build_digest, say)
+            result.ran.append(stage.value)
+        else:
+            invalidate(layout, stage)
+            say(f"note: {stage} and what follows were decided otherwise; build without --through decides them again")
+            break
+    return records
 
 
 def _outside(checked: CheckedRequest, stage: Stage) -> str:
@@ -101,8 +126,8 @@ def _outside(checked: CheckedRequest, stage: Stage) -> str:
     if stage is Stage.DEDUP:
         return digest([sorted(checked.benchmarks.values()), str(checked.judge)])
     if stage in (Stage.SYNTHESIZE_CORRECTNESS, Stage.SYNTHESIZE_OPTIMIZATION):
-        if isinstance(checked.generator, RecordedSpec):
-            return RecordedCompletions.load(checked.generator.path).digest
+        if checked.recorded is not None:
+            return checked.recorded.digest
         generation = checked.request.config.generation
         asked = [generation.temperature, generation.top_p, generation.max_tokens] if checked.generator else []
         return digest([str(checked.generator), *asked])
@@ -110,7 +135,13 @@ def _outside(checked: CheckedRequest, stage: Stage) -> str:
 
 
 def _run_stage(
-    checked: CheckedRequest, layout: Layout, stage: Stage, key: str, build_digest: str, say: Callable[[str], None]
+    checked: CheckedRequest,
+    layout: Layout,
+    stage: Stage,
+    key: str,
+    outside: str,
+    build_digest: str,
+    say: Callable[[str], None],
 ) -> dict[str, Any]:
     from pipeline.resume import clean, content, invalidate, stage_files
     from pipeline.runner import run
@@ -152,6 +183,7 @@ def _run_stage(
     record = {
         "stage": stage.value,
         "key": key,
+        "outside": outside,
         "version": spec.version,
         "files": files,
         "content": content(layout, files),
@@ -178,7 +210,7 @@ def _inputs(checked: CheckedRequest, context: Any, say: Callable[[str], None], r
         benchmarks = tuple(sorted(absolute(path) for path in checked.benchmarks))
         return StageInputs(benchmarks=benchmarks, judged=judge_for(context, checked.judge, say))
     if stage in (Stage.SYNTHESIZE_CORRECTNESS, Stage.SYNTHESIZE_OPTIMIZATION):
-        return StageInputs(completions=completions_for(context, checked.generator, say, run_now))
+        return StageInputs(completions=checked.recorded or completions_for(context, checked.generator, say, run_now))
     return StageInputs()
 
 
@@ -206,16 +238,21 @@ def _executions(context: Any) -> dict[str, int]:
 
 
 def _generator_warnings(checked: CheckedRequest) -> list[str]:
-    """One line for recorded answers that belong to no problem of the source."""
-    if not isinstance(checked.generator, RecordedSpec):
+    """One line for recorded answers that belong to no problem of the source, one for those beyond the attempts."""
+    recorded = checked.recorded
+    if recorded is None:
         return []
-    recorded = RecordedCompletions.load(checked.generator.path)
-    ids, names = source_names(checked.files)
-    unknown = recorded.unknown(ids, names)
-    if not unknown:
-        return []
-    shown = ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else "")
-    return [f"{checked.generator.path}: {len(unknown)} problems are not in the source, their answers wait: {shown}"]
+    notes = []
+    unknown = recorded.unknown(*source_names(checked.files))
+    if unknown:
+        shown = ", ".join(unknown[:3]) + (" …" if len(unknown) > 3 else "")
+        notes.append(f"{recorded.path}: {len(unknown)} problems are not in the source, their answers wait: {shown}")
+    synthesis = checked.request.config.synthesis
+    attempts = synthesis.attempts + synthesis.adaptive_attempts
+    beyond = recorded.beyond(attempts)
+    if beyond:
+        notes.append(f"{recorded.path}: {beyond} answers are numbered {attempts} or higher, over synthesis.attempts")
+    return notes
 
 
 @contextlib.contextmanager

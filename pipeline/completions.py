@@ -15,7 +15,7 @@ from dmc_optim.llm.campaign import Price, run_campaign
 from dmc_optim.llm.prompt_source import prompts_of_shard
 from dmc_optim.llm.prompts import Part, Prompt, build_prompt, choose_solution
 from dmc_optim.llm.recorded import RecordedCompletions
-from dmc_optim.llm.spec import GeneratorSpec, RecordedSpec, make_backend
+from dmc_optim.llm.spec import GeneratorSpec, make_backend
 from schemas.enums import Campaign, Label
 from transforms.adaptive import PlanAgain, plans
 from transforms.context import StageContext
@@ -30,14 +30,12 @@ def completions_for(
     say: Callable[[str], None],
     run_now: Callable[[beam.PTransform], None],
 ) -> RecordedCompletions | None:
-    """Answers for a synthesis stage: the recorded file, or the campaign's file after asking for what it lacks.
+    """A live model's answers for a synthesis stage: the campaign's file, after asking for what it lacks.
 
     With the adaptive option, the first attempts are run here (`run_now`), and what falls short is asked again.
     """
     if generator is None:
         return None
-    if isinstance(generator, RecordedSpec):
-        return RecordedCompletions.load(generator.path)
     recorded = _ask(context, generator, prompts(context, CAMPAIGNS[context.stage]), say)
     if context.config.synthesis.adaptive_attempts and recorded is not None:
         run_now(RunAttempts(context, recorded))

@@ -10,8 +10,10 @@ from typing import Any
 from dmc_optim.artifacts import benchmark
 from dmc_optim.artifacts.layout import Layout
 from dmc_optim.artifacts.source import SourceFile, find_files
+from dmc_optim.ces import check_spec
 from dmc_optim.config import BuildConfig, digest
 from dmc_optim.errors import ArtifactError, ConfigError, SourceError
+from dmc_optim.llm.recorded import RecordedCompletions
 from dmc_optim.llm.spec import GeneratorSpec, RecordedSpec, parse_generator_spec
 from schemas import SCHEMA_VERSION
 from schemas.enums import Stage
@@ -44,13 +46,14 @@ class BuildRequest:
 
 @dataclass(frozen=True)
 class CheckedRequest:
-    """A request whose inputs exist and are readable."""
+    """A request whose inputs exist and are readable. recorded: the completions of a `recorded:` generator."""
 
     request: BuildRequest
     files: list[SourceFile]
     benchmarks: dict[str, str]
     generator: GeneratorSpec | None
     judge: GeneratorSpec | None
+    recorded: RecordedCompletions | None = None
 
     @property
     def rows(self) -> int:
@@ -92,6 +95,7 @@ def check(request: BuildRequest) -> CheckedRequest:
         from pipeline.runner import check_runner
 
         check_runner(request.runner, request.beam_options, _paths(request))
+    check_spec(request.engine.ces)
     files = find_files(request.source)
     if not sum(file.rows for file in files):
         raise SourceError(f"--source {request.source}: no rows in it")
@@ -104,7 +108,8 @@ def check(request: BuildRequest) -> CheckedRequest:
     judge = parse_generator_spec(request.judge) if request.judge else None
     if isinstance(judge, RecordedSpec):
         raise ConfigError("--judge takes a live model: openai:URL#MODEL or vllm:MODEL")
-    return CheckedRequest(request, files, benchmarks, generator, judge)
+    recorded = RecordedCompletions.load(generator.path) if isinstance(generator, RecordedSpec) else None
+    return CheckedRequest(request, files, benchmarks, generator, judge, recorded)
 
 
 def _paths(request: BuildRequest) -> Iterator[tuple[str, str]]:

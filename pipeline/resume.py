@@ -88,10 +88,9 @@ def invalidate(layout: Layout, stage: Stage) -> None:
 
 def clean(layout: Layout, stage: Stage) -> None:
     """Remove what only an unfinished or outdated run of the stage needs."""
-    folders = layout.glob(f"work/{stage}-*") + layout.glob(f"previous/{stage}")
-    for folder in folders:
+    for folder in (*layout.glob(f"work/{stage}-*"), *layout.glob(f"previous/{stage}")):
         layout.fs.rm(folder, recursive=True)
-    for path in layout.glob("tables/*/*.tmp"):
+    for path in (*layout.glob("tables/*/*.tmp"), *layout.glob("dataset/*/*.tmp")):
         layout.fs.rm(path)
     for parent in ("work", "previous"):
         path = layout.path(parent)

@@ -28,8 +28,11 @@ __all__ = [
     "Status",
     "StopRule",
     "TestCase",
+    "check_spec",
     "connect",
 ]
+
+_SERVICES = ("http", "https", "dns+http", "dns+https")
 
 
 def connect(
@@ -45,6 +48,7 @@ def connect(
     slots and tier belong to the embedded engine, token to services; options go to the executor's constructor.
     Raises ConfigError for another spec, IsolationError when this host cannot isolate as asked.
     """
+    check_spec(spec)
     kind, _, rest = spec.partition(":")
     if spec == "embedded":
         from dmc_optim.ces.engine.embedded import Embedded
@@ -52,12 +56,17 @@ def connect(
 
         options.setdefault("epoch", current_epoch())  # what `ces probe` last found
         return Embedded(slots, tier, **options)
-    if kind in ("http", "https", "dns+http", "dns+https"):
+    if kind in _SERVICES:
         from dmc_optim.ces.client import Client
 
         return Client([url.strip() for url in spec.split(",") if url.strip()], token=token, **options)
-    if kind == "fake" and (not rest or rest.isdigit()):
-        from dmc_optim.ces.fake import FakeEngine
+    from dmc_optim.ces.fake import FakeEngine
 
-        return FakeEngine(int(rest or 0), **options)
-    raise ConfigError(f"execution service {spec!r} is unknown: use embedded, http://HOST:PORT[,…] or fake[:SEED]")
+    return FakeEngine(int(rest or 0), **options)
+
+
+def check_spec(spec: str) -> None:
+    """Raises ConfigError for what `connect` does not know; starts and asks nothing."""
+    kind, _, rest = spec.partition(":")
+    if spec != "embedded" and kind not in _SERVICES and not (kind == "fake" and (not rest or rest.isdecimal())):
+        raise ConfigError(f"execution service {spec!r} is unknown: use embedded, http://HOST:PORT[,…] or fake[:SEED]")

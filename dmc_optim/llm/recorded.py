@@ -166,6 +166,10 @@ class RecordedCompletions:
         path = absolute(self.path)
         return [AttemptReference(path, key, self._index[key]) for _, key in sorted(chosen.items())]
 
+    def beyond(self, attempts: int) -> int:
+        """How many answers have a number that a build of so many attempts does not use."""
+        return sum(key.attempt >= attempts for key in self._index)
+
     def unknown(self, ids: Iterable[str], names: Iterable[str]) -> list[str]:
         """Problem ids and names in the file that are not among those given, sorted."""
         known_ids, known_names = set(ids), set(names)

@@ -38,8 +38,12 @@ class Bar:
 
     def finish(self, note: str) -> None:
         """Replace the bar by the closing note."""
-        self._bar.stop()
+        self.stop()
         self._bar.console.print(note, highlight=False, markup=False)
+
+    def stop(self) -> None:
+        """Take the bar away and give the terminal its cursor back."""
+        self._bar.stop()
 
 
 def sweep_progress(quiet: bool) -> Progress:
