@@ -74,6 +74,8 @@ _FAMILY_COLUMNS = (
     Column("cv_rmse_ms", "CV RMSE (ms)", ".2f"),
     Column("cv_relative", "CV error (rel.)", ".1%"),
     Column("train_r2", "Train R²", ".4f"),
+    Column("spearman", "Spearman", ".3f"),
+    Column("bias", "Bias (points)", "+.1f"),
     Column("n_pairs", "Pairs", ",d"),
     Column("note", "Note"),
     Column("paper", "Paper"),
@@ -136,6 +138,8 @@ def family_rows(analysis: Analysis) -> list[Row]:
                 "cv_rmse_ms": 1000 * fit.cv_rmse_s,
                 "cv_relative": fit.cv_relative,
                 "train_r2": fit.train_r2,
+                "spearman": analysis.agreements[family].spearman_all_after,
+                "bias": analysis.agreements[family].bias_after,
                 "n_pairs": fit.n_pairs,
                 "note": "chosen" if family is analysis.chosen else "",
             }

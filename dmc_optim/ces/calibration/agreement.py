@@ -1,7 +1,8 @@
 """Do stored references rank a fresh candidate as fresh references do? Before and after correction (paper C.7, C.8)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,6 +11,9 @@ from dmc_optim.ces.calibration.fit import Array, predict
 from dmc_optim.ces.calibration.runs import ProblemRuns
 from dmc_optim.ranking import References, rank_many
 from schemas.enums import CalibrationFamily
+
+Folds = dict[int, tuple[float, ...]]
+"""Position of a problem → coefficients fitted without it."""
 
 
 @dataclass(frozen=True)
@@ -68,24 +72,46 @@ def run_percentiles(
 
 def rank_agreement(
     problems: Sequence[ProblemRuns],
-    folds: dict[int, tuple[float, ...]],
+    folds: Folds,
     family: CalibrationFamily,
     seed: int = 0,
     max_candidates: int = 50,
 ) -> RankAgreement:
-    """How well stored references rank fresh candidates, before and after correction.
+    """`rank_agreements` of one family."""
+    return rank_agreements(problems, {family: folds}, seed, max_candidates)[family]
 
-    folds: position of a problem → coefficients fitted without it, so that no problem is corrected by a fit that has
-    seen it. max_candidates bounds the references a problem contributes as candidates (seeded choice).
+
+def rank_agreements(
+    problems: Sequence[ProblemRuns],
+    folds: Mapping[CalibrationFamily, Folds],
+    seed: int = 0,
+    max_candidates: int = 50,
+) -> dict[CalibrationFamily, RankAgreement]:
+    """How well stored references rank fresh candidates, before and after correction by each family.
+
+    folds: family → position of a problem → coefficients fitted without it, so that no problem is corrected by a fit
+    that has seen it. max_candidates bounds the references a problem contributes as candidates (seeded choice).
     """
-    main, every = [np.empty((0, 3))], [np.empty((0, 3))]
+    main: dict[CalibrationFamily, list[Array]] = {family: [np.empty((0, 3))] for family in folds}
+    every: dict[CalibrationFamily, list[Array]] = {family: [np.empty((0, 3))] for family in folds}
     for position, problem in enumerate(problems):
-        if position in folds and problem.usable.any():
-            rows = _candidates(problem, seed, max_candidates)
-            means = _mean_percentiles(problem, folds[position], family, rows)
-            main.append(means[:1])
-            every.append(means)
-    return _agreement(_complete(np.concatenate(main)), _complete(np.concatenate(every)))
+        if not problem.usable.any():
+            continue
+        rows = _candidates(problem, seed, max_candidates)
+        fresh = problem.usable_fresh
+        stored = np.where(problem.usable, problem.stored, np.nan)
+        before = _mean_over_runs(run_percentiles(fresh, stored, rows))
+        truth = _mean_over_runs(run_percentiles(fresh, fresh, rows))
+        for family, coefficients in folds.items():
+            gamma = partial(predict, family, coefficients[position])
+            after = _mean_over_runs(run_percentiles(fresh, stored, rows, gamma))
+            means = np.column_stack([before, after, truth])
+            main[family].append(means[:1])
+            every[family].append(means)
+    return {
+        family: _agreement(_complete(np.concatenate(main[family])), _complete(np.concatenate(every[family])))
+        for family in folds
+    }
 
 
 def profile(problems: Sequence[ProblemRuns], seed: int = 0) -> dict[str, float]:
@@ -121,20 +147,6 @@ def _candidates(problem: ProblemRuns, seed: int, limit: int) -> list[int]:
         rng = np.random.default_rng([seed, 1, *problem.problem_id.encode()])
         others = sorted(int(s) for s in rng.choice(others, size=limit - 1, replace=False))
     return [chosen, *others]
-
-
-def _mean_percentiles(
-    problem: ProblemRuns, coefficients: tuple[float, ...], family: CalibrationFamily, rows: list[int]
-) -> Array:
-    """(K, 3) percentile points against stored, corrected and fresh references, averaged over the runs."""
-    fresh = problem.usable_fresh
-    stored = np.where(problem.usable, problem.stored, np.nan)
-    runs = (
-        run_percentiles(fresh, stored, rows),
-        run_percentiles(fresh, stored, rows, lambda d: predict(family, coefficients, d)),
-        run_percentiles(fresh, fresh, rows),
-    )
-    return np.column_stack([_mean_over_runs(percentiles) for percentiles in runs])
 
 
 def _mean_over_runs(percentiles: Array) -> Array:

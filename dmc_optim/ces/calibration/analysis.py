@@ -8,7 +8,7 @@ import numpy as np
 
 from dmc_optim.artifacts.layout import Layout
 from dmc_optim.artifacts.sink import ParquetSink
-from dmc_optim.ces.calibration.agreement import RankAgreement, profile, rank_agreement
+from dmc_optim.ces.calibration.agreement import RankAgreement, profile, rank_agreements
 from dmc_optim.ces.calibration.fit import Array, Fit, Weighting, fit_families, fold_coefficients
 from dmc_optim.ces.calibration.load import Loaded
 from dmc_optim.ces.calibration.noise import (
@@ -29,8 +29,8 @@ RESIDUAL_POINTS = 4000  # of the residual plots; all pairs enter the fits
 class Analysis:
     """Everything said about one campaign and one epoch of stored durations.
 
-    chosen: the family used for agreement, and at load unless told otherwise. agreement is None when the chosen family
-    could not be fitted. residuals: (n,) stored and (n,) fresh seconds, a seeded subsample of the pairs.
+    chosen: the family that corrects durations. agreements: by fitted family. residuals: (n,) stored and (n,) fresh
+    seconds, a seeded subsample of the pairs.
     """
 
     loaded: Loaded
@@ -39,7 +39,7 @@ class Analysis:
     unfitted: dict[CalibrationFamily, str]
     noise: ShortRunNoise
     variance: VarianceDecomposition
-    agreement: RankAgreement | None
+    agreements: dict[CalibrationFamily, RankAgreement]
     profile: dict[str, float]
     n_pairs: int
     censored_pairs: int
@@ -47,17 +47,29 @@ class Analysis:
     residuals: tuple[Array, Array]
 
     @property
+    def agreement(self) -> RankAgreement | None:
+        """That of the chosen family; None when it could not be fitted."""
+        return self.agreements.get(self.chosen)
+
+    @property
     def warning(self) -> str | None:
         """A sentence when the chosen correction ranks worse than no correction, else None."""
-        a = self.agreement
-        if a is None or a.spearman_all_before is None or a.spearman_all_after is None:
+        ranks = {
+            family: a.spearman_all_after for family, a in self.agreements.items() if a.spearman_all_after is not None
+        }
+        before = self.agreement.spearman_all_before if self.agreement else None
+        if before is None or self.chosen not in ranks or ranks[self.chosen] >= before:
             return None
-        if a.spearman_all_after >= a.spearman_all_before:
-            return None
+        best = max(ranks, key=lambda family: ranks[family])
+        advice = (
+            f"--family {best.value} ranks best ({ranks[best]:.3f})"
+            if ranks[best] > before
+            else "no family ranks better than no correction"
+        )
         return (
             f"the {self.chosen.value} correction ranks worse than the stored durations as they are (Spearman "
-            f"{a.spearman_all_after:.3f} after, {a.spearman_all_before:.3f} before): an error that is small in seconds "
-            "can be large for short tests; try --weighting relative, or no correction inside one epoch"
+            f"{ranks[self.chosen]:.3f} after, {before:.3f} before): an error that is small in seconds can be large for "
+            f"short tests; {advice}"
         )
 
     @property
@@ -80,9 +92,7 @@ def analyse(
     problems = loaded.problems
     pairs = pool(problems)
     fits, unfitted = fit_families(pairs, weighting)
-    agreement = None
-    if chosen in fits:
-        agreement = rank_agreement(problems, fold_coefficients(pairs, chosen, weighting), chosen, seed)
+    folds = {family: fold_coefficients(pairs, family, weighting) for family in fits}
     keep = np.random.default_rng(seed).permutation(len(pairs))[:RESIDUAL_POINTS]
     means = [float(np.mean(p.mean[p.usable] / p.stored[p.usable])) for p in problems if p.usable.any()]
     return Analysis(
@@ -92,7 +102,7 @@ def analyse(
         unfitted,
         short_run_noise(problems, seed),
         decompose_variance(problems),
-        agreement,
+        rank_agreements(problems, folds, seed),
         profile(problems, seed),
         n_pairs=len(pairs),
         censored_pairs=sum(int((p.censored & np.isfinite(p.stored)).sum()) for p in problems),
