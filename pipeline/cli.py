@@ -93,5 +93,9 @@ def _report(result: Any, as_json: bool) -> None:
     out = result.layout.out
     click.echo(funnel_text(rows))
     done = f"{len(result.ran)} stages run, {len(result.skipped)} were complete, {result.seconds:.1f} s"
+    if any(row.state != "done" for row in rows):
+        click.echo(f"\n{done}\nTables: {out}/tables")
+        click.echo(f"Next: the same command without --through, or dmc-optim why {out} ID")
+        return
     click.echo(f"\n{done}\nTables: {out}/tables   Published configurations: {out}/dataset")
     click.echo(f"Next: dmc-optim audit {out} --check   dmc-optim report {out} -o report.html   dmc-optim why {out} ID")

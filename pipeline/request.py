@@ -129,10 +129,14 @@ def open_output(checked: CheckedRequest) -> tuple[Layout, dict[str, Any]]:
     """
     layout = Layout(checked.request.out)
     identity = _plain(checked.identity())
-    manifest = layout.read_json(layout.path("manifest.json"))
+    try:
+        manifest = layout.read_json(layout.path("manifest.json"))
+        foreign = manifest is None and layout.fs.exists(layout.root) and _foreign(layout)
+    except OSError as error:
+        raise ArtifactError(f"--out {layout.out}: cannot be used: {error.strerror or error}") from error
+    if foreign:
+        raise ArtifactError(f"--out {layout.out}: not empty and no build; use another directory")
     if manifest is None:
-        if layout.fs.exists(layout.root) and _foreign(layout):
-            raise ArtifactError(f"--out {layout.out}: not empty and no build; use another directory")
         manifest = {}
     elif "identity" not in manifest:
         raise ArtifactError(f"--out {layout.out}: its manifest.json is not of a build; use another directory")

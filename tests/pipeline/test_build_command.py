@@ -103,6 +103,7 @@ def test_options_that_cannot_be_used(inputs: Inputs, tmp_path: Path) -> None:
     refused(build(inputs.source, out, "--benchmark", str(benchmark)), "b.jsonl", "none of statement")
     (tmp_path / "file").write_text("x")
     refused(build(inputs.source, tmp_path / "file"), "is a file")
+    refused(build(inputs.source, tmp_path / "file" / "out"), "file/out: cannot be used: Not a directory")
 
 
 def test_a_directory_of_something_else(inputs: Inputs, tmp_path: Path) -> None:
@@ -152,6 +153,7 @@ def test_progress_is_plain_lines_without_a_terminal_and_json_is_json(inputs: Inp
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["ingest", "dedup", "controls"]
     assert "\x1b" not in done.stderr
     assert "correct_only" in done.stdout
+    assert "Next: the same command without --through" in done.stdout
     again = build(inputs.source, tmp_path / "out", "--through", "controls", "--json")
     figures = json.loads(again.stdout)
     assert figures["ran"] == []
