@@ -18,7 +18,7 @@ from dmc_optim.llm.extract import extract_generator
 from dmc_optim.llm.recorded import AttemptReference, RecordedAttempt, RecordedCompletions
 from schemas.enums import AttemptReason, Campaign, Label, Stage, Status
 from transforms.attempt_table import KNOWN_TESTS, collapse, known_digests, known_tests, stored_attempts
-from transforms.consensus import consensus, outputs_digest
+from transforms.consensus import consensus
 from transforms.context import StageContext, draw
 from transforms.decision import Decision, Drop, ProblemState
 from transforms.execution import limits_for_generators, settle, unit_prefix
@@ -127,29 +127,27 @@ def vote(
         if statuses[solution] is Status.SUCCESS:
             outputs[solution] = [result.output or b"" for result in results]
             durations[solution] = [result.duration_s or 0.0 for result in results]
+    found = consensus(outputs, execution.comparator, context.config.synthesis.min_agreeing)
     if not outputs and Status.INFRASTRUCTURE in statuses.values():
         outcome.reason, outcome.detail = AttemptReason.INFRASTRUCTURE, "no solution's runs came back"
     else:
-        found = consensus(outputs, execution.comparator, context.config.synthesis.min_agreeing)
         outcome.reason, outcome.n_agreeing = found.reason, found.size
         if found.reason is None:
             _accept(outcome, unit, executor, requests, found.agreed, inputs, outputs, execution.infrastructure_retries)
             columns = zip(*(durations[solution] for solution in found.agreed), strict=True)
             outcome.durations_s = [sum(column) / len(column) for column in columns]
-    agreed = set(found.agreed) if outcome.n_agreeing is not None else set()
-    for solution in unit.pool:
-        digest = outputs_digest(outputs[solution], execution.comparator) if solution in outputs else None
-        outcome.votes.append(
-            {
-                "problem_id": unit.problem_id,
-                "campaign": unit.campaign.value,
-                "attempt": unit.attempt,
-                "solution_id": solution,
-                "status": statuses[solution].value,
-                "outputs_sha256": digest,
-                "agreed": solution in agreed,
-            }
-        )
+    outcome.votes = [
+        {
+            "problem_id": unit.problem_id,
+            "campaign": unit.campaign.value,
+            "attempt": unit.attempt,
+            "solution_id": solution,
+            "status": statuses[solution].value,
+            "outputs_sha256": found.digests.get(solution),
+            "agreed": solution in found.agreed,
+        }
+        for solution in unit.pool
+    ]
     return outcome
 
 

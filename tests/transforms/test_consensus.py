@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schemas.enums import AttemptReason
-from transforms.consensus import consensus, outputs_digest
+from transforms.consensus import consensus, groups, outputs_digest
 
 SOLUTIONS = st.dictionaries(
     st.text("abcdef", min_size=1, max_size=3), st.lists(st.sampled_from([b"1\n", b"2\n"]), min_size=2, max_size=2)
@@ -44,3 +44,22 @@ def test_digest_is_equal_for_outputs_that_are_equal_under_the_comparator() -> No
     assert outputs_digest([b"1 2  \r\n\n"], "trimmed") == outputs_digest([b"1 2\n"], "trimmed")
     assert outputs_digest([b"1 2 \n"], "exact") != outputs_digest([b"1 2\n"], "exact")
     assert outputs_digest([b"1\n 2"], "tokens") == outputs_digest([b"1 2"], "tokens")
+
+
+def test_members_pass_with_the_leaders_outputs_as_expected_ones() -> None:
+    """The relative tolerance is of the expected value: 110.5 is not within a tenth of 100, though 100 is of 110.5."""
+    assert consensus({"a": [b"100"], "b": [b"110.5"]}, "tokens_float:0.1").size == 1
+    assert consensus({"a": [b"110.5"], "b": [b"100"]}, "tokens_float:0.1").agreed == ("a", "b")
+
+
+@given(
+    st.dictionaries(st.text("abcd", min_size=1, max_size=2), st.lists(st.integers(0, 4), min_size=1, max_size=1)),
+    st.sampled_from(["exact", "trimmed", "tokens", "tokens_float:1.5"]),
+)
+def test_digests_are_equal_exactly_within_a_group(values: dict[str, list[int]], comparator: str) -> None:
+    outputs = {s: [f"{v}.0\n".encode() for v in own] for s, own in values.items()}
+    found = consensus(outputs, comparator)
+    for group in groups(outputs, comparator):
+        (digest,) = {found.digests[s] for s in group}
+        assert [s for s in sorted(outputs) if found.digests[s] == digest] == group
+    assert found.digests.keys() == outputs.keys()
