@@ -143,7 +143,7 @@ def _run_stage(
     build_digest: str,
     say: Callable[[str], None],
 ) -> dict[str, Any]:
-    from pipeline.resume import clean, content, invalidate, stage_files
+    from pipeline.resume import clean, invalidate
     from pipeline.runner import run
     from pipeline.stages import STAGES
     from pipeline.wiring import WIRING
@@ -174,28 +174,35 @@ def _run_stage(
         run(transform, stage, request.runner, threads, request.beam_options)
 
     run_now(WIRING[stage](context, _inputs(checked, context, say, run_now)))
+    record = _record(context, key, outside, request.runner, time.monotonic() - started)
+    layout.write_json(layout.stage_file(stage), record)
+    clean(layout, stage)
+    progress.current().finish(_note(record["counts"]))
+    return record
+
+
+def _record(context: Any, key: str, outside: str, runner: str, seconds: float) -> dict[str, Any]:
+    """The stage's completion record. Raises StageError where the runner's workers wrote somewhere else."""
+    from pipeline.resume import content, stage_files
+    from pipeline.stages import STAGES
+
+    layout, stage = context.layout, context.stage
     files = stage_files(layout, stage)
     if "attrition" not in files:
-        raise StageError(
-            f"stage {stage}: {request.runner} ended without writing to --out {layout.out}; do its workers see it?"
-        )
-    counts = _counts(layout, stage)
-    record = {
+        raise StageError(f"stage {stage}: {runner} ended without writing to --out {layout.out}; do its workers see it?")
+    spec = STAGES[stage]
+    return {
         "stage": stage.value,
         "key": key,
         "outside": outside,
         "version": spec.version,
         "files": files,
         "content": content(layout, files),
-        "counts": counts,
-        "seconds": time.monotonic() - started,
+        "counts": _counts(layout, stage),
+        "seconds": seconds,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         **(_executions(context) if spec.executes else {}),
     }
-    layout.write_json(layout.stage_file(stage), record)
-    clean(layout, stage)
-    progress.current().finish(_note(counts))
-    return record
 
 
 def _inputs(checked: CheckedRequest, context: Any, say: Callable[[str], None], run_now: Callable[[Any], None]) -> Any:

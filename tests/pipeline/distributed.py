@@ -1,4 +1,4 @@
-"""A distributed build in parts, offline: a checkout and its sdist, the home of a worker, a job service, a job's steps."""
+"""A distributed build in parts, offline: a checkout and its sdist, a worker's home, a job service, a job's steps."""
 
 import base64
 import bz2
