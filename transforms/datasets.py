@@ -29,14 +29,17 @@ UNTIL_COMPLETE = _STAGES[: _STAGES.index(Stage.COMPLETE) + 1]
 Membership = dict[str, dict[str, str]]  # configuration → {problem: split}
 
 
-def memberships(splits: Mapping[str, tuple[str, str]], seed: int) -> Membership:
-    """Which problem is in which configuration and split. splits: {problem: (pool, split)}.
+def memberships(splits: Mapping[str, tuple[str, str]], clusters: Mapping[str, str], seed: int) -> Membership:
+    """Which problem is in which configuration and split. splits: {problem: (pool, split)}, clusters: {problem: cluster}.
 
     The mixed pool keeps the corpus ratio of the two pools at the train split's size; where the complement is too
-    small for that, or for the complement pool, all of it is taken.
+    small for that, or for the complement pool, all of it is taken. Both are trained on, so neither has a near
+    duplicate of a test problem.
     """
     rl = {p: split for p, (pool, split) in splits.items() if pool == Pool.RL}
-    complement = sorted((p for p in splits if p not in rl), key=lambda p: draw(seed, "ablation", p))
+    tested = {clusters.get(p, p) for p, split in rl.items() if split == Split.TEST}
+    others = (p for p in splits if p not in rl and clusters.get(p, p) not in tested)
+    complement = sorted(others, key=lambda p: draw(seed, "ablation", p))
     train = sorted((p for p, split in rl.items() if split == Split.TRAIN), key=lambda p: draw(seed, "ablation", p))
     size = len(train)
     n_rl = round(size * len(rl) / len(splits)) if splits else 0
@@ -179,6 +182,7 @@ class _Bodies:
 
 
 def stored_memberships(context: StageContext) -> Membership:
-    """`memberships` from the stored splits."""
-    rows = context.layout.rows("splits")
-    return memberships({row["problem_id"]: (row["pool"], row["split"]) for row in rows}, context.config.seed)
+    """`memberships` from the stored splits and clusters."""
+    splits = {row["problem_id"]: (row["pool"], row["split"]) for row in context.layout.rows("splits")}
+    clusters = {row["problem_id"]: row["cluster_id"] for row in context.layout.rows("clusters")}
+    return memberships(splits, clusters, context.config.seed)

@@ -43,11 +43,22 @@ def test_the_split_does_not_depend_on_order() -> None:
 def test_ablation_pools_have_the_train_size_and_the_corpus_ratio() -> None:
     splits = {f"r{i}": ("rl", "train" if i < 30 else "test") for i in range(40)}
     splits |= {f"c{i}": ("complement", "none") for i in range(60)}
-    members = memberships(splits, seed=0)
+    members = memberships(splits, {}, seed=0)
     assert len(members["rl_pool"]) == 40
     assert len(members["rl_pool_complement"]) == 30
     assert len(members["rl_pool_mixed"]) == 30
     assert sum(p.startswith("r") for p in members["rl_pool_mixed"]) == 12  # 30 × 40 / 100
     assert all(splits[p][1] != "test" for p in members["rl_pool_mixed"])
     assert members["cleaned"]["c0"] == "complement"
-    assert memberships({}, 0)["rl_pool_mixed"] == {}
+    assert memberships({}, {}, 0)["rl_pool_mixed"] == {}
+
+
+def test_no_pool_that_is_trained_on_has_a_twin_of_a_test_problem() -> None:
+    splits = {f"r{i}": ("rl", "test" if i < 10 else "train") for i in range(40)}
+    splits |= {f"c{i}": ("complement", "none") for i in range(60)}
+    twins = {f"c{i}": f"r{i}" for i in range(10)} | {"c20": "r20"}
+    members = memberships(splits, {p: twins.get(p, p) for p in splits}, seed=0)
+    for config in ("rl_pool_mixed", "rl_pool_complement"):
+        assert len(members[config]) == 30
+        assert not members[config].keys() & {f"c{i}" for i in range(10)}
+    assert members["cleaned"].keys() == splits.keys()
