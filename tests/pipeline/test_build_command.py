@@ -38,7 +38,7 @@ def command(*arguments: str) -> Done:
     return Done(status, out.getvalue(), err.getvalue())
 
 
-def build(source: Path | str, out: Path, *more: str) -> Done:
+def build(source: Path | str, out: Path | str, *more: str) -> Done:
     return command("build", "--source", str(source), "--out", str(out), "--ces", "fake", *more)
 
 
