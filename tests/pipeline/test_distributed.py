@@ -241,7 +241,7 @@ def home(source: Path, sdist: Path, tmp_path_factory: pytest.TempPathFactory) ->
     """An environment with our packages from the sdist alone; checked to be so."""
     home = worker_home(tmp_path_factory.mktemp("worker") / "home", sdist)
     where = "; ".join(f"import {name}; print({name}.__file__)" for name in PACKAGES)
-    command = [str(home / "bin" / "python"), "-c", where]
+    command = [str(home / "bin" / "python"), "-E", "-c", where]
     done = subprocess.run(command, cwd=home, capture_output=True, text=True, check=True)
     assert all(line.startswith(str(site_packages(home))) for line in done.stdout.splitlines()), done.stdout
     assert package_files(site_packages(home)) == package_files(source)
