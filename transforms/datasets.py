@@ -32,7 +32,6 @@ Membership = dict[str, dict[str, str]]  # configuration → {problem: split}
 def memberships(splits: Mapping[str, tuple[str, str]], clusters: Mapping[str, str], seed: int) -> Membership:
     """Which problem is in which configuration and split: {problem: (pool, split)} and {problem: cluster} in.
 
-
     The mixed pool keeps the corpus ratio of the two pools at the train split's size; where the complement is too
     small for that, or for the complement pool, all of it is taken. Both are trained on, so neither has a near
     duplicate of a test problem.
