@@ -12,7 +12,7 @@ from dmc_optim.artifacts.layout import Layout
 from dmc_optim.artifacts.source import SourceFile, find_files
 from dmc_optim.ces import check_spec
 from dmc_optim.config import BuildConfig, digest
-from dmc_optim.errors import ArtifactError, ConfigError, SourceError
+from dmc_optim.errors import ArtifactError, ConfigError, DmcOptimError, SourceError
 from dmc_optim.llm.recorded import RecordedCompletions
 from dmc_optim.llm.spec import GeneratorSpec, RecordedSpec, parse_generator_spec
 from schemas import SCHEMA_VERSION
@@ -132,8 +132,11 @@ def open_output(checked: CheckedRequest) -> tuple[Layout, dict[str, Any]]:
     try:
         manifest = layout.read_json(layout.path("manifest.json"))
         foreign = manifest is None and layout.fs.exists(layout.root) and _foreign(layout)
-    except OSError as error:
-        raise ArtifactError(f"--out {layout.out}: cannot be used: {error.strerror or error}") from error
+    except DmcOptimError:
+        raise
+    except Exception as error:  # every remote file system has errors of its own
+        what = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
+        raise ArtifactError(f"--out {layout.out}: cannot be used: {what}") from error
     if foreign:
         raise ArtifactError(f"--out {layout.out}: not empty and no build; use another directory")
     if manifest is None:

@@ -11,6 +11,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 OBJECT = re.compile(r"(?:/download|/upload)?/storage/v1/b/([^/]+)(?:/o(?:/([^/]+)(?:/moveTo/o/([^/]+))?)?)?")
 
+PRIVATE = "private-bucket"  # may not be read
+
 
 class Storage(BaseHTTPRequestHandler):
     """One request. `server.objects` holds {(bucket, name): (generation, content)}."""
@@ -32,7 +34,9 @@ class Storage(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         query, bucket, name, _ = self._asked()
         with self.server.lock:
-            if name:
+            if bucket == PRIVATE:
+                self._answer(403, {"error": {"code": 403, "message": "no storage.objects.get access"}})
+            elif name:
                 self._get_object(bucket, name, media=query.get("alt") == "media")
             elif urlsplit(self.path).path.endswith("/o"):
                 self._list(bucket, query.get("prefix", ""), query.get("delimiter", ""))

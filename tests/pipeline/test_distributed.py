@@ -29,7 +29,7 @@ from pipeline.runner import run
 from pipeline.wiring import WIRING, StageInputs
 from schemas import TABLES
 from schemas.enums import Stage
-from tests.pipeline.bucket import storage
+from tests.pipeline.bucket import PRIVATE, storage
 from tests.pipeline.conftest import Inputs
 from tests.pipeline.corpus import corpus, write_generators, write_source
 from tests.pipeline.distributed import (
@@ -293,6 +293,12 @@ def test_an_error_in_a_worker_elsewhere_is_one_line(
     problems.write_bytes(problems.read_bytes()[:-10])
     done = build(inputs.source, Path("out"), "--through", "dedup", *remote.options)
     refused(done, str(problems), "not a readable Parquet file")
+
+
+@pytest.mark.usefixtures("bucket_environment")
+def test_a_bucket_that_may_not_be_read_is_one_line(inputs: Inputs) -> None:
+    refused(build(inputs.source, f"gs://{PRIVATE}/out"), f"--out gs://{PRIVATE}/out", "Forbidden")
+    refused(build(inputs.source, "nope://out"), "--out", "nope://out", "Protocol not known")
 
 
 def test_a_runner_that_writes_nothing_is_an_error(
