@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from typing import NoReturn
 
 import click
 
@@ -64,8 +65,11 @@ def main(arguments: list[str] | None = None) -> None:
     except click.exceptions.Exit as error:
         sys.exit(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted; the same command goes on where it stopped", err=True)
-        sys.exit(130)
+        _end_interrupted()
+    except RuntimeError as error:
+        if str(error) != "Query interrupted":  # DuckDB's word for Ctrl-C
+            raise
+        _end_interrupted()
     except DmcOptimError as error:
         if "--debug" in arguments:
             raise
@@ -73,6 +77,11 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(error.exit_code)
     except BrokenPipeError:
         sys.exit(0)
+
+
+def _end_interrupted() -> NoReturn:
+    click.echo("interrupted; the same command goes on where it stopped", err=True)
+    sys.exit(130)
 
 
 if __name__ == "__main__":

@@ -165,3 +165,18 @@ def test_progress_is_plain_lines_without_a_terminal_and_json_is_json(inputs: Inp
 @pytest.mark.parametrize("runner", ["NoSuchRunner"])
 def test_an_unknown_runner_is_one_line(inputs: Inputs, tmp_path: Path, runner: str) -> None:
     refused(build(inputs.source, tmp_path / "out", "--runner", runner), runner, status=2)
+
+
+@pytest.mark.parametrize(
+    "interruption", [KeyboardInterrupt(), RuntimeError("Query interrupted")], ids=["here", "duckdb"]
+)
+def test_an_interruption_is_one_line(
+    inputs: Inputs, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: BaseException
+) -> None:
+    def interrupted(*arguments: object) -> None:
+        raise interruption
+
+    monkeypatch.setattr("pipeline.runner.run", interrupted)
+    done = build(inputs.source, tmp_path / "out")
+    assert done.returncode == 130
+    assert done.stderr == "interrupted; the same command goes on where it stopped\n"
