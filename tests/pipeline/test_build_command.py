@@ -179,4 +179,4 @@ def test_an_interruption_is_one_line(
     monkeypatch.setattr("pipeline.runner.run", interrupted)
     done = build(inputs.source, tmp_path / "out")
     assert done.returncode == 130
-    assert done.stderr == "interrupted; the same command goes on where it stopped\n"
+    assert done.stderr.strip() == "interrupted; the same command goes on where it stopped"
