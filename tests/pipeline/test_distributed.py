@@ -298,7 +298,7 @@ def test_an_error_in_a_worker_elsewhere_is_one_line(
 @pytest.mark.usefixtures("bucket_environment")
 def test_a_bucket_that_may_not_be_read_is_one_line(inputs: Inputs) -> None:
     refused(build(inputs.source, f"gs://{PRIVATE}/out"), f"--out gs://{PRIVATE}/out", "Forbidden")
-    refused(build(inputs.source, "nope://out"), "--out", "nope://out", "Protocol not known")
+    refused(build(inputs.source, "nope://out"), "nope://out: no such file system here", "Protocol not known")
 
 
 def test_a_runner_that_writes_nothing_is_an_error(
