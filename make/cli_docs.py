@@ -23,7 +23,8 @@ def commands(group: click.Group, path: tuple[str, ...]) -> Iterator[tuple[tuple[
 
 def help_text(path: tuple[str, ...], command: click.Command) -> str:
     """The help as a terminal of 100 columns shows it."""
-    context = click.Context(command, info_name=" ".join(path), terminal_width=100, max_content_width=100)
+    settings = {"help_option_names": cli.context_settings["help_option_names"], "max_content_width": 100}
+    context = click.Context(command, info_name=" ".join(path), terminal_width=100, **settings)
     return command.get_help(context)
 
 

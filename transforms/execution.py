@@ -261,13 +261,13 @@ def execution_row(problem_id: str, solution_id: str, campaign: Campaign, result:
     }
 
 
-def executed(context: StageContext, shard: int, problem_id: str, columns: list[str] | None = None) -> pa.Table:
-    """Rows of all finished parts of one problem in this stage: a table, as there may be a million."""
-    schema = TABLES["executions"].schema
-    wanted = schema if columns is None else pa.schema([schema.field(name) for name in columns])
+def executed(context: StageContext, shard: int, problem_id: str) -> pa.Table:
+    """Rows of all finished parts of one problem in this stage, sorted by key: a table, as there may be a million."""
+    table = TABLES["executions"]
     names = context.layout.glob(f"{context.work}/{shard:05d}/{unit_prefix(problem_id)}*.parquet")
-    parts = [read_parquet(context.layout.fs, name, columns).cast(wanted) for name in names]
-    return pa.concat_tables(parts) if parts else wanted.empty_table()
+    parts = [read_parquet(context.layout.fs, name).cast(table.schema) for name in names]
+    rows = pa.concat_tables(parts) if parts else table.schema.empty_table()
+    return rows.sort_by([(name, "ascending") for name in table.key])
 
 
 def statuses(rows: pa.Table) -> dict[tuple[str, str], Status]:

@@ -202,8 +202,8 @@ def _plan_controls(element: tuple[int, Any], context: StageContext) -> Iterator[
     shard = element[0]
     for state in survivors(context, shard).values():
         tests = own_tests(state, own)
-        own_rows = executed(context, shard, state.problem_id, STATUS_COLUMNS)
-        outcomes = stored_outcomes(context, state.problem_id) | statuses(own_rows)
+        rows = executed(context, shard, state.problem_id)
+        outcomes = stored_outcomes(context, state.problem_id) | statuses(rows)
         base = earlier_tests(state, own)
         controls = [s for s in state.solutions_of(Label.INCORRECT) if exhaustive or passes(outcomes, s, base)]
         found = removals(outcomes, state.solutions_of(Label.CORRECT), tests, config)

@@ -14,7 +14,7 @@ import apache_beam as beam
 
 from dmc_optim import progress
 from dmc_optim.artifacts.layout import read_parquet
-from dmc_optim.artifacts.sink import ParquetSink, ShardSink
+from dmc_optim.artifacts.sink import ParquetSink, ShardSink, in_order
 from dmc_optim.artifacts.source import SourceRange, read_range
 from dmc_optim.config import LANGUAGES
 from schemas import TABLES
@@ -324,7 +324,7 @@ class ParseRange(beam.DoFn):
                 if (table, shard) not in sinks:
                     path = context.part(table, f"{shard:05d}", f"{span.name}.parquet")
                     sinks[table, shard] = ParquetSink(context.layout, path, TABLES[table].schema)
-                for item in rows:
+                for item in in_order(table, rows):
                     sinks[table, shard].write(item)
         for (_, shard), sink in sinks.items():
             sink.close()
@@ -351,5 +351,5 @@ class MergeShard(beam.DoFn):
                 pieces += [(problem_id, path) for problem_id in ids]
             for problem_id, path in sorted(pieces):
                 wanted = [("problem_id", "=", problem_id)]
-                sink.write(table, read_parquet(context.layout.fs, path, filters=wanted).to_pylist())
+                sink.write(table, read_parquet(context.layout.fs, path, filters=wanted))
         sink.close()

@@ -5,7 +5,7 @@ and exposes neither the page index nor content-defined chunking.
 """
 
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -32,7 +32,8 @@ class ParquetSink:
         self._schema = schema.with_metadata(footer)
         self._temporary = f"{path}.{uuid.uuid4().hex}.tmp"
         self._rows: list[dict[str, Any]] = []
-        self._bytes = 0
+        self._tables: list[pa.Table] = []
+        self._bytes = 0  # of what waits in both
         self._handle: Any = None
         self._writer: pq.ParquetWriter | None = None
         self.n_rows = 0
@@ -42,18 +43,20 @@ class ParquetSink:
         if row.keys() != set(self._schema.names):
             odd = sorted(row.keys() ^ set(self._schema.names))
             raise ArtifactError(f"{self._path}: row and schema differ in {', '.join(odd)}")
-        size = _size(row)
-        if self._rows and self._bytes + size > ROW_GROUP_BYTES:
-            self._flush()
+        self._make_room(_size(row))
         self._rows.append(row)
-        self._bytes += size
 
     def write_table(self, table: pa.Table) -> None:
         """Append rows of the sink's schema, without making Python objects of them."""
-        self._flush()
-        rows = max(1, table.num_rows * ROW_GROUP_BYTES // max(1, table.nbytes))
-        for start in range(0, table.num_rows, rows):
-            self._append(table.slice(start, rows))
+        for piece in _pieces(table):
+            self._make_room(piece.nbytes)
+            self._rows_to_table()
+            self._tables.append(piece.cast(self._schema))
+
+    def _make_room(self, size: int) -> None:
+        if self._bytes and self._bytes + size > ROW_GROUP_BYTES:
+            self._flush()
+        self._bytes += size
 
     def close(self) -> bool:
         """Make the file visible; False when there was no row, and so no file."""
@@ -65,13 +68,16 @@ class ParquetSink:
         self._layout.fs.mv(self._temporary, self._path)
         return True
 
-    def _flush(self) -> None:
+    def _rows_to_table(self) -> None:
         if self._rows:
-            self._append(pa.Table.from_pylist(self._rows, schema=self._schema))
-            self._rows, self._bytes = [], 0
+            self._tables.append(pa.Table.from_pylist(self._rows, schema=self._schema))
+            self._rows = []
 
-    def _append(self, table: pa.Table) -> None:
-        """Write a row group."""
+    def _flush(self) -> None:
+        """Write what waits as one row group."""
+        self._rows_to_table()
+        if not self._tables:
+            return
         if self._writer is None:
             self._layout.fs.makedirs(self._path.rsplit("/", 1)[0], exist_ok=True)
             self._handle = self._layout.fs.open(self._temporary, "wb")
@@ -83,8 +89,10 @@ class ParquetSink:
                 use_content_defined_chunking=True,
                 use_compliant_nested_type=True,
             )
-        self._writer.write_table(table.cast(self._schema), row_group_size=table.num_rows)
-        self.n_rows += table.num_rows
+        group = pa.concat_tables(self._tables)
+        self._writer.write_table(group, row_group_size=group.num_rows)
+        self.n_rows += group.num_rows
+        self._tables, self._bytes = [], 0
 
 
 class ShardSink:
@@ -95,13 +103,12 @@ class ShardSink:
         self._sinks: dict[str, ParquetSink] = {}
 
     def write(self, table: str, rows: Iterable[dict[str, Any]] | pa.Table) -> None:
-        """Rows of one problem, in any order; they are written sorted by the table's key."""
-        key = TABLES[table].key
+        """Rows of one problem. They are written sorted by the table's key; those of an Arrow table come sorted."""
         if isinstance(rows, pa.Table):
             if rows.num_rows:
-                self._sink(table).write_table(rows.sort_by([(name, "ascending") for name in key]))
+                self._sink(table).write_table(rows)
             return
-        for row in sorted(rows, key=lambda row: tuple(row[name] for name in key)):
+        for row in in_order(table, rows):
             self._sink(table).write(row)
 
     def _sink(self, table: str) -> ParquetSink:
@@ -127,6 +134,22 @@ class ShardSink:
         for sink in self._sinks.values():
             sink.close()
         return {table: sink.n_rows for table, sink in self._sinks.items()}
+
+
+def in_order(table: str, rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Rows sorted by the table's key."""
+    key = TABLES[table].key
+    return sorted(rows, key=lambda row: tuple(row[name] for name in key))
+
+
+def _pieces(table: pa.Table) -> Iterator[pa.Table]:
+    """Consecutive parts, none of two rows or more over ROW_GROUP_BYTES."""
+    if table.nbytes <= ROW_GROUP_BYTES or table.num_rows < 2:
+        yield table
+        return
+    half = table.num_rows // 2
+    yield from _pieces(table.slice(0, half))
+    yield from _pieces(table.slice(half))
 
 
 def _size(value: Any) -> int:
