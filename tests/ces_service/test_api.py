@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from dmc_optim.ces.health.epochs import Observation
+from dmc_optim.ces.health.state import EpochChange, EpochFile, EpochState, default_state_path
 from dmc_optim.ces.service.app import create_app
 from dmc_optim.ces.service.settings import ServiceSettings
 from dmc_optim.ces.service.wire import encode_request
@@ -324,6 +326,20 @@ def test_figures_tell_what_ran(tmp_path: Path) -> None:
         assert 'ces_node_info{engine="stand-in",interpreter="none",node="stand-in",tier="none"} 1.0' in (
             client.get("/metrics").text
         )
+
+
+def test_figures_tell_what_probes_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DMC_OPTIM_STATE", str(tmp_path))
+    with node(tmp_path) as (client, _):
+        assert figure(client, "ces_probed_epoch") == 0
+        assert "ces_sentinel_slope" not in client.get("/metrics").text
+        moved = {"slope": {"value": 1.25, "expected": 1.0, "low": 0.9, "high": 1.1}}
+        state = EpochState(epoch=3, history=(EpochChange(3, "now", "slope"),), last_shift=moved)
+        EpochFile(default_state_path("embedded")).update(lambda _: Observation(state, "new_epoch"))
+        assert figure(client, "ces_probed_epoch") == 3
+        assert figure(client, "ces_sentinel_slope") == 1.25
+        default_state_path("embedded").write_text("{")
+        assert "ces_probed_epoch" not in client.get("/metrics").text
 
 
 def test_info_says_what_the_node_takes(tmp_path: Path) -> None:

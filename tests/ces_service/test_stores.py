@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,8 +15,10 @@ from hypothesis import strategies as st
 from dmc_optim.ces.service.blobs import BlobStore, DigestMismatchError, StoreFullError
 from dmc_optim.ces.service.journal import Journal
 from dmc_optim.ces.service.ledger import Job, JobState, Ledger
-from dmc_optim.ces.service.metrics import RateWindow
+from dmc_optim.ces.service.metrics import Metrics, RateWindow
 from dmc_optim.ces.service.spool import SpoolDir
+from dmc_optim.ces.types import Result
+from schemas.enums import Status
 
 
 class HandClock:
@@ -197,6 +200,27 @@ def test_rates_are_those_of_the_window() -> None:
     clock.now = 15.0
     assert window.share("timeout") == 0.0
     assert window.share("infrastructure") == 1.0
+
+
+def test_minutes_without_verdicts_are_a_burst() -> None:
+    clock = HandClock()
+    metrics = Metrics(clock)
+
+    def burst() -> tuple[float, float]:
+        text = metrics.text().decode()
+        values = [re.search(rf"^ces_{name} (\S+)$", text, re.MULTILINE) for name in ("bursts", "in_burst")]
+        return tuple(float(value.group(1)) for value in values if value)  # type: ignore[return-value]
+
+    good, bad = (Result("t", status) for status in (Status.SUCCESS, Status.INFRASTRUCTURE))
+    for clock.now, results in ((30.0, [good] * 10), (90.0, [good] * 8 + [bad]), (150.0, [good])):
+        for result in results:
+            metrics.observe(result)
+        if clock.now == 90.0:
+            metrics.lost(1)
+            assert burst() == (0.0, 0.0)  # its minute is not over
+    assert burst() == (1.0, 1.0)
+    clock.now = 210.0
+    assert burst() == (1.0, 0.0)
 
 
 def test_a_killed_node_leaves_no_spool_behind_the_next_start(tmp_path: Path) -> None:

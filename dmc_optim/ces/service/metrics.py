@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.registry import Collector
 
+from dmc_optim.ces.health.windows import Execution, HealthMonitor
 from dmc_optim.ces.types import Result
 from schemas.enums import Outcome, Status
 
@@ -90,6 +91,22 @@ class Tally(Collector):
         yield family
 
 
+class Readings(Collector):
+    """Gauges whose names depend on what there is to read, such as statistics of a probe that may not have run yet.
+
+    read: name (without the ces_ prefix) → value, asked for at every scrape.
+    """
+
+    def __init__(self, description: str, read: Callable[[], dict[str, float]]) -> None:
+        self._description = description
+        self._read = read
+
+    def collect(self) -> Iterator[GaugeMetricFamily]:
+        """One family a value."""
+        for name, value in self._read().items():
+            yield GaugeMetricFamily(f"ces_{name}", self._description, value=value)
+
+
 class Metrics:
     """The figures of one node, in a registry of their own."""
 
@@ -97,6 +114,8 @@ class Metrics:
         self.registry = CollectorRegistry()
         registry = self.registry
         self._window = RateWindow(clock)
+        self._monitor = HealthMonitor(clock)
+        self.watch_readings("Windows of a minute in which fewer than 90% got a verdict (paper Table 29).", self._bursts)
         statuses = [status.value for status in Status]
         self._executions = Tally("ces_executions", "Executions that gave a result.", "status", statuses)
         self._requests = Counter("ces_requests", "Requests by how they ended.", ["outcome"], registry=registry)
@@ -121,6 +140,14 @@ class Metrics:
     def watch(self, name: str, description: str, value: Callable[[], float]) -> None:
         """Expose a figure that is read when asked for."""
         Gauge(name, description, registry=self.registry).set_function(value)
+
+    def watch_readings(self, description: str, read: Callable[[], dict[str, float]]) -> None:
+        """Expose several figures that are read together."""
+        self.registry.register(Readings(description, read))
+
+    def _bursts(self) -> dict[str, float]:
+        gauges = self._monitor.gauges()
+        return {name: gauges[name] for name in ("bursts", "in_burst")}
 
     def describe(self, facts: dict[str, str]) -> None:
         """Expose what this node is, as labels of a constant 1."""
@@ -147,11 +174,13 @@ class Metrics:
         self._window.add(
             "infrastructure" if outcome is None else "timeout" if outcome is Outcome.TIMEOUT else "verdict"
         )
+        self._monitor.record(Execution(result.status))
 
     def lost(self, executions: int) -> None:
         """Count accepted executions that will give no result here."""
         for _ in range(executions):
             self._window.add("unknown")
+            self._monitor.record(Execution(None))
 
     def waited(self, seconds: float) -> None:
         """Note how long a request waited in the queue."""

@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable
 from itertools import count
 
+from dmc_optim.ces.health.epochs import epoch_gauges
+from dmc_optim.ces.health.state import EpochFile, default_state_path
 from dmc_optim.ces.service.blobs import BlobStore
 from dmc_optim.ces.service.bodies import InfoAnswer, LimitsBody, Work
 from dmc_optim.ces.service.dispatch import Dispatcher, Ended, Message
@@ -20,6 +22,7 @@ from dmc_optim.ces.service.settings import ServiceSettings
 from dmc_optim.ces.service.spool import SpoolDir
 from dmc_optim.ces.service.wire import PROTOCOL, encode_end, encode_error
 from dmc_optim.ces.types import Executor, Limits, Request, Result, TestCase
+from dmc_optim.errors import ArtifactError
 from schemas.enums import Status
 
 logger = logging.getLogger(__name__)
@@ -369,3 +372,13 @@ class Node:
         watch("ces_blob_hits", "Blobs asked for and held.", lambda: blobs.hits)
         watch("ces_blob_misses", "Blobs asked for and not held.", lambda: blobs.misses)
         watch("ces_blob_evictions", "Blobs dropped for room.", lambda: blobs.evictions)
+        self.metrics.watch_readings("What `ces probe` last found on this machine.", _probe_readings)
+
+
+def _probe_readings() -> dict[str, float]:
+    """The stored state of this machine's engine; nothing where it cannot be read."""
+    try:
+        state = EpochFile(default_state_path("embedded")).read()
+    except ArtifactError:
+        return {}
+    return {"probed_epoch" if name == "epoch" else name: value for name, value in epoch_gauges(state).items()}
