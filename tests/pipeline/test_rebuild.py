@@ -147,7 +147,7 @@ def test_a_full_disk_is_one_line_and_the_next_run_goes_on(asked: BuildRequest, t
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     asked = replace(asked, through=Stage.CONTROLS)
-    for where in ("dmc_optim.artifacts.sink.ParquetSink._append", "dmc_optim.artifacts.layout.Layout.write_bytes"):
+    for where in ("dmc_optim.artifacts.sink.ParquetSink._flush", "dmc_optim.artifacts.layout.Layout.write_bytes"):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(where, full)
             with pytest.raises(StageError, match=r"No space left on device.*run again to continue") as caught:
