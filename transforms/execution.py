@@ -10,13 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
-from urllib.parse import quote
 
 import apache_beam as beam
 import pyarrow as pa
 
 from dmc_optim import progress
-from dmc_optim.artifacts.layout import read_footer, read_parquet
+from dmc_optim.artifacts.layout import file_name, read_footer, read_parquet
 from dmc_optim.artifacts.sink import ParquetSink
 from dmc_optim.ces.types import NO_ANSWER, Executor, Limits, Request, Result, StopRule, TestCase
 from dmc_optim.errors import ServiceError
@@ -282,8 +281,8 @@ def statuses(rows: pa.Table) -> dict[tuple[str, str], Status]:
 
 
 def unit_prefix(problem_id: str) -> str:
-    """File-name form of a problem's id, ending in a separator that its quoted form cannot contain."""
-    return quote(problem_id, safe="") + "+"
+    """File-name form of a problem's id, ending in a separator that it cannot contain."""
+    return file_name(problem_id) + "+"
 
 
 def solution_units(

@@ -89,6 +89,9 @@ def problem_row(problem_id: str, source_split: str, row: dict[str, Any]) -> dict
     seconds = None
     if limit is not None and limit["seconds"] is not None:
         seconds = limit["seconds"] + (limit["nanos"] or 0) * NANOS
+    for column, value in (("time_limit", seconds), ("memory_limit_bytes", row["memory_limit_bytes"])):
+        if value is not None and value < 0:
+            raise MalformedRow(f"{column}: negative")
     tags = row["cf_tags"]
     return {
         "problem_id": problem_id,
@@ -329,7 +332,7 @@ class ParseRange(beam.DoFn):
         for (_, shard), sink in sinks.items():
             sink.close()
             yield shard
-        progress.current().step(span.name, 0.0)
+        progress.current().step(f"{span.split}/{span.first + span.start}", 0.0)
         for key, number in counts.items():
             yield beam.pvalue.TaggedOutput("counts", (tuple(str(k) for k in key), number))
 

@@ -11,6 +11,7 @@
 Everything goes through fsspec, so `<out>` may be a local path or any URL that fsspec knows (gs://, s3://, memory://).
 """
 
+import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import fsspec
 import pyarrow as pa
@@ -27,10 +29,20 @@ from dmc_optim.errors import ArtifactError
 from schemas import TABLES
 from schemas.enums import Stage
 
+NAME_CHARS = 100  # file systems take 255 bytes, and what follows a name needs room
+
 
 def absolute(path: str) -> str:
     """A local path as a process in any directory understands it; a URL as it is."""
     return path if "://" in path else str(Path(path).expanduser().absolute())
+
+
+def file_name(text: str) -> str:
+    """A text as a part of a file's name, without `/`, `*` and `+`; a long one is cut and ends in its digest."""
+    quoted = quote(text, safe="")
+    if len(quoted) <= NAME_CHARS:
+        return quoted
+    return f"{quoted[:NAME_CHARS]}~{hashlib.sha256(text.encode()).hexdigest()[:16]}"
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,12 @@ import fsspec
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dmc_optim.artifacts.layout import file_name
 from dmc_optim.errors import DmcOptimError, SourceError
 
 ROWS_AT_ONCE = 4  # a row may hold hundreds of megabytes, and a batch must stay under Arrow's 2 GB of text
 _SHARD_SUFFIX = re.compile(r"-\d{5}-of-\d{5}$")
+_NO_SPLIT = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")  # control characters, and bytes that were no UTF-8
 
 _STRING, _INT = pa.binary(), pa.int64()
 _TESTS = pa.struct([("input", pa.list_(_STRING)), ("output", pa.list_(_STRING))])
@@ -63,7 +65,7 @@ class SourceRange:
     @property
     def name(self) -> str:
         """File-name form, unique in a build."""
-        return f"{self.split}-{self.first + self.start:08d}"
+        return f"{file_name(self.split)}-{self.first + self.start:08d}"
 
 
 @dataclass(frozen=True)
@@ -113,6 +115,9 @@ def find_files(source: str) -> list[SourceFile]:
 
 
 def _check_file(fs: fsspec.AbstractFileSystem, path: str) -> SourceFile:
+    split = split_of(path)
+    if not split or _NO_SPLIT.search(split):
+        raise SourceError(f"{path!r}: its name gives no split for problem ids (empty, or not plain text); rename it")
     with reaching(path), fs.open(path, "rb") as handle:
         try:
             parquet = pq.ParquetFile(handle)
@@ -125,13 +130,16 @@ def _check_file(fs: fsspec.AbstractFileSystem, path: str) -> SourceFile:
     missing = [name for name in SOURCE_SCHEMA.names if name not in schema.names]
     if missing:
         raise SourceError(f"{path}: columns missing: {', '.join(missing)}; expected those of deepmind/code_contests")
+    twice = [name for name in SOURCE_SCHEMA.names if schema.names.count(name) > 1]
+    if twice:
+        raise SourceError(f"{path}: more than one column is named {', '.join(twice)}")
     for expected in SOURCE_SCHEMA:
         actual = schema.field(expected.name).type
         if not _castable(actual, expected.type):
             raise SourceError(f"{path}: column {expected.name} has type {actual}, expected {_plain(expected.type)}")
     name = path.rsplit("/", 1)[-1]
     fingerprint = hashlib.sha256(f"{name} {size} ".encode() + tail).hexdigest()[:16]
-    return SourceFile(fs.unstrip_protocol(path), split_of(path), rows, fingerprint)
+    return SourceFile(fs.unstrip_protocol(path), split, rows, fingerprint)
 
 
 def plan_ranges(files: list[SourceFile], limit: int | None, size: int = 256) -> list[SourceRange]:
@@ -204,6 +212,16 @@ def _tables(parquet: pq.ParquetFile, start: int, stop: int) -> Iterator[pa.Table
             yield pa.table([table.column(f.name).cast(f.type) for f in SOURCE_SCHEMA], schema=SOURCE_SCHEMA)
 
 
+_TEXT_KINDS = (
+    pa.types.is_string,
+    pa.types.is_large_string,
+    pa.types.is_string_view,
+    pa.types.is_binary,
+    pa.types.is_large_binary,
+    pa.types.is_binary_view,
+)
+
+
 def _castable(actual: pa.DataType, expected: pa.DataType) -> bool:
     """Whether a column's values can be read as expected; those of a column of nulls can, each row is then judged."""
     if pa.types.is_null(actual):
@@ -218,8 +236,7 @@ def _castable(actual: pa.DataType, expected: pa.DataType) -> bool:
         )
     if pa.types.is_binary(expected):
         kind = actual.value_type if pa.types.is_dictionary(actual) else actual
-        kinds = (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary, pa.types.is_large_binary)
-        return any(is_kind(kind) for is_kind in kinds)
+        return any(is_kind(kind) for is_kind in _TEXT_KINDS)
     if pa.types.is_integer(expected):
         return pa.types.is_integer(actual) and not pa.types.is_uint64(actual)
     if pa.types.is_floating(expected):

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from dmc_optim.artifacts.benchmark import fingerprint, read_benchmark
+from dmc_optim.artifacts.layout import file_name
 from dmc_optim.artifacts.source import SOURCE_SCHEMA, find_files, plan_ranges, read_range
-from dmc_optim.config import DedupConfig
+from dmc_optim.config import BuildConfig, DedupConfig
 from dmc_optim.errors import SourceError
-from schemas.enums import Reason
-from tests.pipeline.corpus import SourceProblem, text_schema, write_source
+from pipeline.build import build
+from pipeline.request import BuildRequest
+from schemas.enums import Reason, Stage
+from tests.pipeline import naive
+from tests.pipeline.corpus import SourceProblem, program, text_schema, write_generators, write_source
+from transforms.context import EngineSpec
 from transforms.dedup import Matcher, benchmark_match, signature
 
 PROBLEM = SourceProblem("Sum", ["print(1)", "print(3)"], ["print(2)"])
@@ -96,6 +102,46 @@ def test_other_writers_types_are_read_as_the_same_values(tmp_path: Path) -> None
     for name in ("wide", "coded"):
         ((_, row),) = read(tmp_path / f"{name}.parquet")
         assert row == plain
+
+
+def test_text_views_are_text(tmp_path: Path) -> None:
+    views = {"name": pa.array(["Sum"], pa.string_view()), "input_file": pa.array([b"\xff"], pa.binary_view())}
+    pq.write_table(table(**views), tmp_path / "train.parquet")
+    ((_, row),) = read(tmp_path / "train.parquet")
+    assert (row["name"], row["input_file"]) == (b"Sum", b"\xff")
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    pq.write_table(table().append_column("name", pa.array(["Other"])), tmp_path / "train.parquet")
+    refused(tmp_path / "train.parquet", "more than one column is named name")
+
+
+@pytest.mark.parametrize("name", [b"-00000-of-00001.parquet", b"a\nb.parquet", b"\xff.parquet"])
+def test_a_name_that_gives_no_split_is_refused(tmp_path: Path, name: bytes) -> None:
+    file = os.fsdecode(os.fsencode(tmp_path) + b"/" + name)
+    write_source(tmp_path / "ok.parquet", [PROBLEM]).rename(file)
+    with pytest.raises(SourceError, match="gives no split") as caught:
+        find_files(file)
+    assert str(caught.value).isprintable()
+
+
+def test_a_long_name_of_another_script_is_cut_where_it_names_files(tmp_path: Path) -> None:
+    """255 bytes are the most that file systems take, and one such character quoted is nine."""
+    split = "問" * 80
+    source = write_source(tmp_path / f"{split}.parquet", [SourceProblem("Sum", [program("c")], [program("w")])])
+    asked = BuildRequest(
+        source=str(source),
+        out=str(tmp_path / "out"),
+        config=BuildConfig(),
+        engine=EngineSpec("fake"),
+        generator=f"recorded:{write_generators(tmp_path / 'g.jsonl', [PROBLEM])}",
+        through=Stage.SYNTHESIZE_CORRECTNESS,
+    )
+    build(asked, lambda line: None)
+    assert {row["problem_id"] for row in naive.rows(tmp_path / "out", "generator_attempts")} == {f"{split}/0"}
+    assert len({file_name(f"{split}/{index}") for index in range(3)}) == 3
+    assert max(len(file_name(text)) for text in (split, "a" * 250)) < 120
+    assert file_name("train/1") == "train%2F1"
 
 
 @pytest.mark.parametrize("name", SOURCE_SCHEMA.names)

@@ -69,6 +69,8 @@ def test_a_readable_row_becomes_a_problem() -> None:
         ({"public_tests": {"input": [b"1"], "output": []}}, "public_tests: input has 1 entries, output has 0"),
         ({"private_tests": {"input": [b"\xc3("], "output": [b""]}}, "private_tests.input: invalid UTF-8 at byte 0"),
         ({"input_file": b"\xff"}, "input_file: invalid UTF-8"),
+        ({"time_limit": {"seconds": -1, "nanos": 0}}, "time_limit: negative"),
+        ({"memory_limit_bytes": -5}, "memory_limit_bytes: negative"),
     ],
 )
 def test_a_malformed_row_is_set_aside_with_its_reason(changes: dict[str, Any], says: str) -> None:
