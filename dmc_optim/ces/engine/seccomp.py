@@ -2,8 +2,9 @@
 
 A deny list: a solution may use anything CPython's standard library or numpy needs. Refused are namespaces and
 mounts, tracing, kernel attack surface (bpf, io_uring, perf, keyrings, userfaultfd, modules), what would outlive
-the run (System V and POSIX message IPC: their objects have no process that dies), the clock and the scheduler,
-and sockets of families other than unix and inet (vsock is not covered by a network namespace).
+the run (System V and POSIX message IPC: their objects have no process that dies; extended attributes, leases and
+other settings of the standard streams, which the next run inherits), the clock and the scheduler, and sockets of
+families other than unix and inet (vsock is not covered by a network namespace).
 """
 
 import errno
@@ -12,7 +13,7 @@ import struct
 
 _ALLOW, _KILL_PROCESS, _ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _LD, _JEQ, _JSET, _JGE, _RET = 0x20, 0x15, 0x45, 0x35, 0x06  # BPF_LD|W|ABS, JMP|JEQ|K, JMP|JSET|K, JMP|JGE|K, RET|K
-_OFF_NR, _OFF_ARCH, _OFF_ARG0 = 0, 4, 16
+_OFF_NR, _OFF_ARCH, _OFF_ARG0, _OFF_ARG1 = 0, 4, 16, 24
 
 _ARCH = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 _X32_BIT = 0x40000000
@@ -100,11 +101,22 @@ _DENIED: dict[str, tuple[int | None, int | None]] = {
     "msgctl": (71, 187),
     "mq_open": (240, 180),
     "mq_unlink": (241, 181),
+    "setxattr": (188, 5),
+    "lsetxattr": (189, 6),
+    "fsetxattr": (190, 7),
+    "removexattr": (197, 14),
+    "lremovexattr": (198, 15),
+    "fremovexattr": (199, 16),
+    "setxattrat": (463, 463),
+    "removexattrat": (466, 466),
 }
 _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3 = 435
 _SOCKET = {"x86_64": 41, "aarch64": 198}
 _SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
+_FCNTL = {"x86_64": 72, "aarch64": 25}
+_LASTING = (37, 38, 1024, 1026, 1031, 1036, 1038)
+# fcntl: F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ, F_SET_RW_HINT, F_SET_FILE_RW_HINT
 
 
 def denied_names() -> list[str]:
@@ -146,12 +158,14 @@ def deny_list(machine: str = "", inet: bool = True) -> bytes:
         program += [(_JEQ, 0, families + 3, call), (_LD, 0, 0, _OFF_ARG0)]
         program += [(_JEQ, families - index, 0, family) for index, family in enumerate(allowed)]
         program += [(_RET, 0, 0, _ERRNO | errno.EAFNOSUPPORT), (_RET, 0, 0, _ALLOW)]
+    program += [(_JEQ, 0, len(_LASTING) + 3, _FCNTL[machine]), (_LD, 0, 0, _OFF_ARG1)]
+    program += [(_JEQ, len(_LASTING) - index, 0, command) for index, command in enumerate(_LASTING)]
+    program += [(_RET, 0, 0, _ALLOW), (_RET, 0, 0, refuse)]
     program += [(_RET, 0, 0, _ALLOW)]
     return b"".join(struct.pack("=HBBI", *record) for record in program)
 
 
 GUARD_MARK = 0x7A7A7A7A
-_OFF_ARG1 = 24
 _SIGNALLING = {  # name: (x86_64, aarch64); the first argument is a process
     "kill": (62, 129),
     "tkill": (200, 130),
@@ -160,7 +174,6 @@ _SIGNALLING = {  # name: (x86_64, aarch64); the first argument is a process
     "rt_tgsigqueueinfo": (297, 240),
     "pidfd_open": (434, 434),
 }
-_FCNTL = {"x86_64": 72, "aarch64": 25}
 _PRLIMIT = {"x86_64": 302, "aarch64": 261}
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
 _EVERYBODY, _INIT = 0xFFFFFFFF, 1

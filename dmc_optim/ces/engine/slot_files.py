@@ -1,7 +1,8 @@
 """The files that the runs of one sandbox have as stdin, stdout and stderr: made once, emptied between runs.
 
 A run holds the same open files as the one before it. That carries nothing over: every process of the earlier run
-is dead, contents and offsets are reset here, and so are the flags that a program can set on an open file.
+is dead; contents, offsets, locks and the flags that a program can set on an open file are reset here; what else
+would stay with a file (attributes, leases, the size of a pipe) is refused by seccomp.
 """
 
 import fcntl
@@ -20,6 +21,7 @@ class SlotFiles:
         self.stdout = os.memfd_create("stdout", os.MFD_CLOEXEC)
         # the write end stays open here, so that a dead sandbox is no end of file on the pipe
         self.stderr, self.stderr_write = os.pipe2(os.O_CLOEXEC)
+        os.fchmod(self.stderr_write, 0o622)  # so that a program can open /dev/stderr
         os.set_blocking(self.stderr, False)
         self._input_bytes = 0
         self._errors = bytearray()
@@ -39,9 +41,11 @@ class SlotFiles:
             (self.stderr_write, os.O_WRONLY),
         ):
             fcntl.fcntl(fd, fcntl.F_SETFL, flags)
+            fcntl.flock(fd, fcntl.LOCK_UN)
         os.lseek(self.stdin, 0, os.SEEK_SET)
         os.lseek(self.stdout, 0, os.SEEK_SET)
-        self.drain(0)
+        while self.drain(0):
+            pass
         self._errors.clear()
 
     def output_bytes(self) -> int:
@@ -52,16 +56,17 @@ class SlotFiles:
         """What it wrote, up to a cap."""
         return os.pread(self.stdout, cap, 0)
 
-    def drain(self, cap: int) -> None:
-        """Take what is in the stderr pipe; keep the head and the tail of it, cap bytes in all."""
+    def drain(self, cap: int) -> bool:
+        """Take what is in the stderr pipe; keep the head and the tail of it, cap bytes in all. True: there is more."""
         for _ in range(_STDERR_READS):
             try:
                 part = os.read(self.stderr, 1 << 16)
             except BlockingIOError:
-                return
+                return False
             self._errors += part
             if len(self._errors) > cap:
                 del self._errors[cap // 2 : len(self._errors) - cap // 2]
+        return True
 
     def errors(self) -> bytes:
         """What was kept of stderr."""

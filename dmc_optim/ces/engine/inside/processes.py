@@ -34,9 +34,14 @@ def kill_now(pid_namespace: int) -> None:
 
 
 def kill_descendants() -> None:
-    """Stop, then kill, by walking the process table: what is stopped first cannot fork faster than the walk."""
-    while running := descendants(but_not="ZXTt"):
+    """Stop, then kill, by walking the process table: what is stopped first cannot fork faster than the walk.
+
+    Each is told to stop once and not waited for: the parent of a vfork only stops when its child lets it go on.
+    """
+    told: set[int] = set()
+    while running := [pid for pid in descendants(but_not="ZXTt") if pid not in told]:
         send(running, signal.SIGSTOP)
+        told.update(running)
     while left := descendants(but_not="ZX"):
         send(left, signal.SIGKILL)
 
@@ -85,7 +90,9 @@ def empty_directory(root: str) -> None:
             for inner in list(os.scandir(entry.path)):
                 if inner.is_dir(follow_symlinks=False):
                     moved += 1
-                    os.rename(inner.path, f"{root}/.{os.getpid()}.{moved}")
+                    while os.path.lexists(f"{root}/{moved}"):  # a program may have taken any name
+                        moved += 1
+                    os.rename(inner.path, f"{root}/{moved}")
                     pending = True
                 else:
                     os.unlink(inner.path)

@@ -50,6 +50,7 @@ _CAPABILITY_VERSION_3 = 0x20080522
 _NUMBERS = ("pid_namespace", "uid", "gid")
 _OWN_FRAMES = 5  # below a program's own, so that it can recurse as deep as without them
 _LONG_NS = 20_000_000  # a shorter run was not kept waiting to speak of
+_CLEAR = bytes(mmap.PAGESIZE)  # the whole shared page, so that no run finds what another one wrote
 _GONE = 77  # exit status of a process whose supervisor hung up, or whose set-up failed
 
 _IMPORT = re.compile(rb"^[ \t]*(?:import|from)[ \t]+([A-Za-z_][\w., \t]*)", re.M)
@@ -76,7 +77,7 @@ def serve(conn: _socket.socket) -> Job:
             return template(conn, flag)
         reply = reap(pid, forked, flag, b"X")
         clean_scratch()
-        flag[0] = 0
+        flag[:] = _CLEAR
         try:
             conn.send(reply)
         except OSError:
@@ -130,7 +131,7 @@ def template(conn: _socket.socket, flag: mmap.mmap) -> Job:
         if run_number >= expected_runs:
             ready.poll()
         run_number += 1
-        flag[0] = 0
+        flag[:] = _CLEAR
         protected, forked = os.getpid(), time.monotonic_ns()
         pid = os.fork()
         if pid == 0:
