@@ -203,7 +203,7 @@ class AttemptReason(StrEnum):
     NO_CONSENSUS = "no_consensus"  # no two solutions gave the same 15 outputs
     AMBIGUOUS_CONSENSUS = "ambiguous_consensus"  # two equally large groups disagree
     VERIFICATION_FAILED = "verification_failed"  # the re-run of an agreeing solution did not succeed
-    INFRASTRUCTURE = "infrastructure"  # not decided: the service failed; asked again on the next run
+    INFRASTRUCTURE = "infrastructure"  # not decided: the service failed; asked again when the stage is
 
 
 class CalibrationFamily(StrEnum):

@@ -128,8 +128,9 @@ def vote(
             outputs[solution] = [result.output or b"" for result in results]
             durations[solution] = [result.duration_s or 0.0 for result in results]
     found = consensus(outputs, execution.comparator, context.config.synthesis.min_agreeing)
-    if not outputs and Status.INFRASTRUCTURE in statuses.values():
-        outcome.reason, outcome.detail = AttemptReason.INFRASTRUCTURE, "no solution's runs came back"
+    if found.reason is not None and Status.INFRASTRUCTURE in statuses.values():
+        # Those that did not come back might have agreed: a fault of the service rejects nothing for good.
+        outcome.reason, outcome.detail = AttemptReason.INFRASTRUCTURE, f"{found.reason} of the runs that came back"
     else:
         outcome.reason, outcome.n_agreeing = found.reason, found.size
         if found.reason is None:

@@ -51,7 +51,7 @@ _TEMPLATES: dict[str, str] = {
     AttemptReason.NO_CONSENSUS: "no two solutions agreed on all outputs",
     AttemptReason.AMBIGUOUS_CONSENSUS: "two equally large groups of solutions disagree",
     AttemptReason.VERIFICATION_FAILED: "the re-run of an agreeing solution did not succeed",
-    AttemptReason.INFRASTRUCTURE: "the execution service failed; it is asked again on the next run",
+    AttemptReason.INFRASTRUCTURE: "the execution service failed; it is asked again when the stage runs again",
 }
 
 NEXT_STEP: dict[str, str] = {

@@ -158,7 +158,9 @@ def synthesis(build: Build, campaign: str) -> list[str]:
             if v["status"] == "success":
                 sizes[v["outputs_sha256"]] += 1
         top = sorted(sizes.values(), reverse=True)
-        if votes[key] and top:
+        if not a["accepted"] and any(v["status"] == "infrastructure" for v in votes[key]):
+            wrong += differ(f"{stage} {key}", "infrastructure", a["reason"])  # no verdict without those
+        elif votes[key] and top:
             wrong += differ(f"{stage} {key} n_agreeing", top[0], a["n_agreeing"])
             if top[0] < 2:
                 wrong += differ(f"{stage} {key}", "no_consensus", a["reason"])
