@@ -6,7 +6,7 @@ import duckdb
 
 from dmc_optim.report.funnel import PAPER_PROBLEMS
 from dmc_optim.report.measures import Listing, Measure, Section
-from schemas.enums import Stage
+from schemas.enums import Reason, Stage
 
 Connection = duckdb.DuckDBPyConnection
 _PAPER_DROPS = {"correct_only": 2_210, "incorrect_only": 1_045, "neither": 1_507}
@@ -18,6 +18,7 @@ def corpus_sections(connection: Connection) -> list[Section]:
         _funnel(connection),
         _acceptance(connection),
         _solution_counts(connection),
+        _original_tests(connection),
         _filterability(connection),
         _pools(connection),
         _executions(connection),
@@ -119,6 +120,28 @@ def _solution_counts(connection: Connection) -> Section:
         )
     note = "The paper's counts after `complete` are approximate (about 800,000 and 1,030,000)."
     return Section("solutions", "Solution counts", "Table 19", measures, note=note)
+
+
+def _original_tests(connection: Connection) -> Section:
+    """Ingest's counts of tests; an input with several outputs stays, as original tests are never removed."""
+    given, collapsed = _one(
+        connection,
+        f"SELECT sum(n_created) FILTER (reason = '{Reason.TOTAL}'), "
+        f"coalesce(sum(n_dropped) FILTER (reason = '{Reason.DUPLICATE}'), 0) "
+        f"FROM attrition WHERE stage = '{Stage.INGEST}' AND entity = 'test'",
+    )
+    inputs, problems = _one(
+        connection,
+        "SELECT count(*), count(DISTINCT problem_id) FROM (SELECT problem_id FROM tests "
+        "WHERE generator_attempt IS NULL GROUP BY problem_id, input HAVING count(*) > 1)",
+    )
+    measures = [
+        Measure("given", "tests in the source", given),
+        Measure("collapsed", "exact duplicates collapsed", collapsed),
+        Measure("contradicting", "inputs with more than one output, all kept", inputs),
+        Measure("contradicting_problems", "problems with such an input", problems),
+    ]
+    return Section("original_tests", "Original tests", "not in the paper", measures if given is not None else [])
 
 
 def _filterability(connection: Connection) -> Section:

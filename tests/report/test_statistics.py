@@ -9,7 +9,7 @@ import duckdb
 import numpy as np
 import pytest
 
-from dmc_optim.audit.connection import derive_views
+from dmc_optim.audit.connection import connect, derive_views
 from dmc_optim.config import BuildConfig
 from dmc_optim.report.funnel import PAPER_PROBLEMS
 from dmc_optim.report.markdown import statistics_markdown
@@ -104,6 +104,22 @@ def test_solution_counts_follow_the_ledger(found: Statistics, rows: SmallBuild) 
     assert found["solutions.incorrect_kept"].ours == pytest.approx(
         totals["filter_correctness", "incorrect"] / totals["validate", "incorrect"]
     )
+
+
+def test_original_inputs_with_two_outputs_are_counted(small: Path, found: Statistics, rows: SmallBuild) -> None:
+    original = [row for row in rows.tables["tests"] if row["generator_attempt"] is None]
+    assert found["original_tests.given"].ours == len(original)
+    assert found["original_tests.contradicting"].ours == 0
+    again = connect(str(small))
+    again.execute("CREATE TABLE own AS SELECT * FROM tests")
+    again.execute(
+        "INSERT INTO own BY NAME SELECT * REPLACE ('z' AS test_id, 'other' AS output) FROM own "
+        "WHERE problem_id = 'train/0' AND generator_attempt IS NULL LIMIT 1"
+    )
+    again.execute("CREATE OR REPLACE VIEW tests AS SELECT * FROM own")
+    changed = compute_statistics(again)
+    assert changed["original_tests.contradicting"].ours == 1
+    assert changed["original_tests.contradicting_problems"].ours == 1
 
 
 def test_filterability_shares(found: Statistics, rows: SmallBuild) -> None:
