@@ -4,8 +4,9 @@ For every stage S there are `survivors_S_problems`, `survivors_S_solutions`, `su
 the table) and `survivors_S` (entity, problem_id, entity_id, label), which unites the three. Solutions and tests
 need a surviving problem; a generated test exists from its campaign's synthesis on.
 
-`fates` has one row for every malformed row, problem, solution and test: the stage, reason and figures that dropped
-it (`problem_dropped` with its problem's stage when it fell with its problem), or nulls when it survives everything.
+`fates` has one row for every malformed row, problem, solution and test, and for every solution that ingest set aside
+(with an empty label): the stage, reason and figures that dropped it (`problem_dropped` with its problem's stage when it
+fell with its problem), or nulls when it survives everything.
 """
 
 from collections.abc import Iterator
@@ -59,6 +60,8 @@ def fates_view() -> str:
         "WHERE e.entity = 'row'",
         f"SELECT 'problem', x.problem_id, x.problem_id, '', {decided} FROM problems x "
         "LEFT JOIN exclusions e ON e.entity = 'problem' AND e.problem_id = x.problem_id",
+        f"SELECT 'solution', e.problem_id, e.entity_id, '', {decided} FROM exclusions e "
+        f"WHERE e.entity = 'solution' AND e.stage = '{Stage.INGEST}'",
     ]
     for entity, table, label in (("solution", "solutions", "label"), ("test", "tests", "category")):
         parts.append(

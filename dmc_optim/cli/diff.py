@@ -48,4 +48,5 @@ def diff(first: str, second: str, show_all: bool, as_json: bool) -> None:
         if len(changes) > len(shown):
             with_problem = len(changes) - len(own)
             note = f" ({with_problem} because {WITH_ITS_PROBLEM})" if with_problem else ""
-            click.echo(f"… {len(changes) - len(shown)} more{note}; --all lists them")
+            left = len(changes) - len(shown)
+            click.echo(f"… {left} more {entity}{'s' if left > 1 else ''}{note}; --all lists them")

@@ -31,9 +31,8 @@ def why(directory: str, wanted: str, as_json: bool) -> None:
         click.echo(f"'{wanted}' may mean {len(matches)} things; name one:", err=True)
         for match in matches[:MATCHES_SHOWN]:
             own = "" if match.entity_id == match.problem_id else f":{match.entity_id}"
-            click.echo(
-                f"  dmc-optim why {directory} {match.problem_id}{own}   ({match.entity}, {match.label})", err=True
-            )
+            kind = ", ".join(filter(None, [match.entity, match.label]))
+            click.echo(f"  dmc-optim why {directory} {match.problem_id}{own}   ({kind})", err=True)
         if len(matches) > MATCHES_SHOWN:
             click.echo(f"  … and {len(matches) - MATCHES_SHOWN} more", err=True)
         sys.exit(2)

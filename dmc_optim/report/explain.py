@@ -78,11 +78,27 @@ def meaning(reason: str) -> str:
     return text
 
 
-def explain(reason: str, value: float | None = None, threshold: float | None = None, detail: str | None = "") -> str:
-    """One sentence, ending in the detail when there is one."""
+def explain(
+    reason: str,
+    value: float | None = None,
+    threshold: float | None = None,
+    detail: str | None = "",
+    most: float | None = None,
+) -> str:
+    """One sentence, ending in the detail when there is one. most: of several drops, whose least value is `value`."""
     text = _TEMPLATES.get(reason, reason)
     for name, figure in (("value", value), ("threshold", threshold)):
-        plain = "?" if figure is None else f"{figure:g}" if figure == round(figure) else f"{figure:.4g}"
-        share = "?" if figure is None else f"{100 * figure:.4g}%"
-        text = text.replace(f"{{{name}}}", plain).replace(f"{{{name}%}}", share)
+        upper = most if name == "value" and most != value else None
+        for slot, write in ((f"{{{name}}}", _plain), (f"{{{name}%}}", _share)):
+            text = text.replace(slot, write(figure) + ("" if upper is None else f" to {write(upper)}"))
     return f"{text} ({detail})" if detail else text
+
+
+def _plain(figure: float | None) -> str:
+    if figure is None:
+        return "?"
+    return f"{figure:g}" if figure == round(figure) else f"{figure:.4g}"
+
+
+def _share(figure: float | None) -> str:
+    return "?" if figure is None else f"{100 * figure:.4g}%"

@@ -98,7 +98,8 @@ def tell(connection: Connection, match: Match) -> Story:
         title = f"problem {match.problem_id}  {name!r} ({source}, {difficulty})"
     elif match.entity == Entity.SOLUTION:
         events = list(_solution_events(connection, match))
-        title = f"solution {match.entity_id} of {match.problem_id} ({match.label} in the source)"
+        title = f"solution {match.entity_id} of {match.problem_id}"
+        title += f" ({match.label} in the source)" if match.label else " (its code is not stored)"
     else:
         events = list(_test_events(connection, match))
         title = f"test {match.entity_id} of {match.problem_id} ({match.label})"

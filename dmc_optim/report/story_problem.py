@@ -64,10 +64,7 @@ def _dropped_inside(connection: Connection, stage: Stage, problem_id: str) -> It
     ).fetchall()
     for entity, reason, number, low, high, threshold in rows:
         noun = entity if number == 1 else f"{entity}s"
-        value = low if low == high else None
-        between = "" if value is not None or low is None else f", values {low:.4g} to {high:.4g}"
-        sentence = explain(reason, value, threshold) if value is not None else f"against {threshold}"
-        yield f"{number} {noun} dropped, {reason}: {sentence}{between}"
+        yield f"{number} {noun} dropped, {reason}: {explain(reason, low, threshold, most=high)}"
 
 
 def _work(connection: Connection, stage: Stage, problem_id: str) -> Iterator[str]:

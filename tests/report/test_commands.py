@@ -243,6 +243,22 @@ def test_why_of_an_ambiguous_id_lists_what_it_may_mean(run: Run, tmp_path: Path)
     assert run("why", tmp_path, f"train/1:{build.id('0/c0')}").code == 0
 
 
+def test_why_of_a_solution_that_ingest_set_aside(run: Run, tmp_path: Path) -> None:
+    build = SmallBuild()
+    for own, reason in (("a" * 16, "contradictory_label"), ("b" * 16, "other_language")):
+        build.tables["exclusions"].append(
+            dict(build.tables["exclusions"][0], problem_id="train/0", entity="solution", entity_id=own, reason=reason)
+        )
+    outcome = run("why", build.write(tmp_path), "aaaa")
+    assert outcome.code == 0
+    assert "its code is not stored" in outcome.out
+    assert "dropped by ingest: contradictory_label" in outcome.out
+    problem = run("why", tmp_path, "train/0").out
+    assert "1 solution dropped, contradictory_label: the same code is listed as correct and as incorrect" in problem
+    assert "1 solution dropped, other_language: its language is not among the configured ones" in problem
+    assert "None" not in problem
+
+
 @pytest.mark.parametrize("wanted", ["train/99", "abc", "zzzzzz", "train/99:0123456789abcdef", ""])
 def test_why_of_an_unknown_id_is_one_clear_line(run: Run, small: Path, wanted: str) -> None:
     outcome = run("why", small, wanted)

@@ -152,6 +152,7 @@ def test_explanations_say_shares_and_counts() -> None:
         "6.67% of the entering incorrect solutions pass the suite, 5% allowed"
     )
     assert explain("too_few_correct", 4.0, 5.0, "all wrong") == "4 correct solutions left, 5 needed (all wrong)"
+    assert explain("fails_suite", 1.0, 0.0, most=5.0) == "it fails 1 to 5 tests of the filtered suite, 0 allowed"
     assert explain("something new") == "something new"
 
 
