@@ -114,6 +114,8 @@ def _solutions(row: dict[str, Any], column: str) -> list[tuple[str, str]]:
     pairs = _lists(row, column, "language", "solution")
     named = []
     for language, code in pairs:
+        if language is None:
+            raise MalformedRow(f"{column}.language: null")
         if not isinstance(language, int):
             raise MalformedRow(f"{column}.language: expected a number, got {type(language).__name__}")
         named.append((_LANGUAGE_NAMES.get(language, "unknown"), _decode(code, f"{column}.solution")))
