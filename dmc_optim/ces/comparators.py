@@ -20,7 +20,7 @@ Difference = str | None  # None: equal; otherwise where and how the first differ
 Comparator = Callable[[bytes, bytes], Difference]
 
 DEFAULT = "trimmed"
-_FLOAT_CHARS = 64  # a longer token is no measurement; parsing millions of digits is quadratic
+_FLOAT_CHARS = 1200  # any float64 written out in full; parsing millions of digits is quadratic
 _SMALL = 1 << 16
 _PREVIEW = 24
 _TOKEN = re.compile(rb"[^ \t\n\r\x0b\x0c]+")

@@ -335,7 +335,9 @@ class Sandbox:
             cpu_used = self._cgroup.cpu_ns() / 1e9
             if limits.clock is Clock.CPU and cpu_used >= limits.time_s:
                 killed_for = "cpu limit"
-            elif now - started >= wall_limit and now - started - self._starved_s() >= wall_limit:
+            elif (
+                now - started >= wall_limit and now - started - self._starved_s(now - started - cpu_used) >= wall_limit
+            ):
                 killed_for = "wall limit"
             elif now - started >= _STARVED_FACTOR * wall_limit:
                 raise Lost("the host gave the program no time to run")
@@ -347,14 +349,18 @@ class Sandbox:
                 at_wall = started + wall_limit if now < started + wall_limit else now + _CHECK_S
                 check_at = min(now + left, at_wall)
 
-    def _starved_s(self) -> float:
-        """Seconds that the running program was ready but another process had the core; no part of its wall limit."""
+    def _starved_s(self, most: float) -> float:
+        """Seconds that the running program was ready but another process had the core; no part of its wall limit.
+
+        Of several processes the one that waited longest counts: what they wait for each other is their own doing.
+        most: the wall time in which no process of the program ran.
+        """
         waited = 0
         for pid in self._cgroup.processes():
             if pid not in self._idle:
                 with suppress(OSError, ValueError, IndexError):
-                    waited += int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
-        return waited / 1e9
+                    waited = max(waited, int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]))
+        return min(waited / 1e9, most)
 
     def _ready(self, timeout_s: float) -> list[int]:
         return [fd for fd, _ in self._poll.poll(timeout_s * 1000 + 1)]

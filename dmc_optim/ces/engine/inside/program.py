@@ -54,7 +54,10 @@ def run(
     status, interrupted = 0, False
     namespace = namespaces.pop()
     try:
-        exec(code, namespace)
+        try:
+            exec(code, namespace)
+        finally:
+            flush_at_once()  # before anything else can end the process
     except any_type as error:
         if is_a(error, exit_type):
             status = exit_status(error.code)
@@ -70,8 +73,9 @@ def run(
         pass
     status = flush_streams(status)
     del namespace
+    restore_streams()
     clear_main()
-    status = flush_streams(status)
+    flush_streams(0)  # what finalizers printed; here failures no longer count
     if interrupted:
         end_by_interrupt()
     leave(status)
@@ -98,7 +102,7 @@ def exit_status(code: Any, is_a: Any = isinstance, whole: Any = int, text: Any =
     if code is None:
         return 0
     if is_a(code, whole):
-        return int(code & 0xFF)
+        return int(code & 0xFF) if -(1 << 63) <= code < 1 << 63 else 255
     try:
         sys.stdout.flush()
     except BaseException:
@@ -124,16 +128,34 @@ def show_exception(error: BaseException, kind: Any = type, exit_type: Any = Syst
     return 1
 
 
+def flush_at_once(attribute: Any = getattr) -> None:
+    """What CPython does when the main module has ended; failures do not count yet."""
+    for name in ("stderr", "stdout"):
+        try:
+            attribute(sys, name).flush()
+        except BaseException:
+            pass
+
+
 def flush_streams(status: int, attribute: Any = getattr) -> int:
-    """Flush as at exit; a failure turns success into 120, as in CPython."""
+    """Flush as at exit; a failure makes the status 120, as in CPython."""
     for name in ("stdout", "stderr"):
         try:
             stream = attribute(sys, name, None)
             if stream is not None and not stream.closed:
                 stream.flush()
         except BaseException:
-            status = status or 120
+            status = 120
     return status
+
+
+def restore_streams(read: Any = getattr, write: Any = setattr) -> None:
+    """Finalizers that run from here on print to the streams that the interpreter began with."""
+    for name in ("stdin", "stdout", "stderr"):
+        try:
+            write(sys, name, read(sys, f"__{name}__"))
+        except BaseException:
+            pass
 
 
 def clear_main(
