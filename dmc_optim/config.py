@@ -280,6 +280,10 @@ _RULES: dict[str, _Rule] = {
     "generation.price_prompt_usd": _NOT_NEGATIVE,
     "generation.price_completion_usd": _NOT_NEGATIVE,
     **{f"filter_correctness.{key}": rule for key, rule in _ROUND.items()},
+    "filter_correctness.timeout_is_success": (
+        lambda value: not value,
+        "must be false: the allowance for time-outs covers optimization tests only",
+    ),
     **{f"filter_optimization.{key}": rule for key, rule in _ROUND.items()},
     "filter_optimization.max_false_positive_rate": (
         lambda value: value == 1,
