@@ -9,6 +9,7 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _VERSION_FLAG, _PATH_BENEATH = 1, 1
 
 _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
+_SIGNALS_AND_ABSTRACT_SOCKETS = 3
 _ALL_V1, _REFER, _TRUNCATE, _IOCTL_DEV = (1 << 13) - 1, 1 << 13, 1 << 14, 1 << 15
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 READ = _EXECUTE | _READ_FILE | _READ_DIR
@@ -24,11 +25,16 @@ def version() -> int:
 def restrict(readable: Iterable[str], writable: Iterable[str]) -> None:
     """From now on only `readable` can be read and executed, `writable` changed. Needs no_new_privs.
 
+    From Linux 6.12 on, processes and abstract sockets outside cannot be reached either.
+
     Paths that do not exist are left out. Raises OSError.
     """
     abi = version()
     handled = _ALL_V1 | (_REFER if abi >= 2 else 0) | (_TRUNCATE if abi >= 3 else 0) | (_IOCTL_DEV if abi >= 5 else 0)
-    ruleset = _call(_CREATE_RULESET, struct.pack("=Q", handled), ctypes.c_size_t(8), ctypes.c_uint(0))
+    attributes = struct.pack("=Q", handled)
+    if abi >= 6:
+        attributes = struct.pack("=QQQ", handled, 0, _SIGNALS_AND_ABSTRACT_SOCKETS)
+    ruleset = _call(_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), ctypes.c_uint(0))
     try:
         for path in readable:
             _allow(ruleset, path, READ)

@@ -28,6 +28,7 @@ from dmc_optim.errors import EngineError
 STACK_BYTES = 256 << 20
 INNER_UID = 65534
 _HIGH_FD = 1000
+_OPEN_FILES = 1024  # whatever the caller has: what programs may open, and how much pipes and sockets can hold
 _KEPT = (ns.CAP_DAC_OVERRIDE, ns.CAP_FOWNER, ns.CAP_KILL, ns.CAP_SETGID, ns.CAP_SETUID)
 _SPACES = ns.NEWNS | ns.NEWPID | ns.NEWNET | ns.NEWIPC | ns.NEWUTS | ns.NEWCGROUP
 _ENVIRONMENT = {
@@ -48,6 +49,7 @@ class Isolation:
 
     outer_uids: host ids that the sandbox's root and nobody are mapped to by a privileged caller; None maps the
     caller's own id to both. scratch: the directory for scratch files where there are no namespaces.
+    counted: whether a cgroup counts memory that no process has mapped.
     """
 
     namespaces: bool
@@ -55,6 +57,7 @@ class Isolation:
     core: int | None
     tmp_bytes: int
     scratch: str = ""
+    counted: bool = True
 
 
 @dataclass(frozen=True)
@@ -92,7 +95,8 @@ def launch(
             else:
                 os.write(report_write, str(os.getpid()).encode())
                 _restrict_files(interpreter, isolation)
-                _exec_zygote(interpreter, _plain_setup(isolation), pipes, inet=False, script="-c", text=program)
+                allowed = seccomp.deny_list(inet=False, memory_files=False)
+                _exec_zygote(interpreter, _plain_setup(isolation), pipes, allowed, script="-c", text=program)
         except BaseException as error:
             step = traceback.extract_tb(error.__traceback__)[-1].name
             os.write(report_write, f"E{step}: {error}".encode())
@@ -143,7 +147,8 @@ def _build(interpreter: Interpreter, isolation: Isolation, pipes: _Pipes, progra
             if os.read(go_read, 1) != b"g":
                 os._exit(1)
             setup = _namespace_setup(separate_uid=outer is not None)
-            _exec_zygote(interpreter, setup, pipes, inet=True, script=f"{rootfs.PRIVATE}/zygote.py")
+            allowed = seccomp.deny_list(memory_files=isolation.counted)
+            _exec_zygote(interpreter, setup, pipes, allowed, script=f"{rootfs.PRIVATE}/zygote.py")
         except BaseException as error:
             os.write(pipes.report, f"E{type(error).__name__}: {error}".encode())
         os._exit(1)
@@ -194,7 +199,7 @@ def _namespace_setup(separate_uid: bool) -> dict[str, str | int]:
         "proc_path": f"{rootfs.PRIVATE}/proc" if separate_uid else "/proc",
         "code_path": "/box/solution.py" if separate_uid else "",
         "scratch_directories": "/tmp:/dev/shm",
-        "guard_path": "" if separate_uid else seccomp.guard(others=True).hex(),
+        "guard_path": "" if separate_uid else seccomp.guard(others=True, shared_uid=True).hex(),
     }
 
 
@@ -207,7 +212,7 @@ def _plain_setup(isolation: Isolation) -> dict[str, str | int]:
         "proc_path": "/proc",
         "code_path": "",
         "scratch_directories": isolation.scratch,
-        "guard_path": seccomp.guard(others=False).hex(),
+        "guard_path": seccomp.guard(others=False, shared_uid=not root).hex(),
     }
 
 
@@ -227,7 +232,7 @@ def _exec_zygote(
     interpreter: Interpreter,
     setup: dict[str, str | int],
     pipes: _Pipes,
-    inet: bool,
+    allowed: bytes,
     script: str,
     text: str = "",
 ) -> None:
@@ -235,7 +240,7 @@ def _exec_zygote(
     if os.geteuid() == 0:
         ns.bound_capabilities(_KEPT)
     ns.prctl(ns.PR_SET_NO_NEW_PRIVS, 1)
-    ns.install_seccomp(seccomp.deny_list(inet=inet))
+    ns.install_seccomp(allowed)
     scratch = str(setup["scratch_directories"]).split(":")[0]
     environment = {**_ENVIRONMENT, "HOME": scratch, "TMPDIR": scratch}
     environment["SANDBOX"] = ";".join(f"{key}={value}" for key, value in setup.items())
@@ -246,10 +251,13 @@ def _exec_zygote(
     for target, fd in enumerate(high[:4]):  # `report` stays until exec closes it
         os.dup2(fd, target)
     os.closerange(4, _HIGH_FD)
+    files = min(_OPEN_FILES, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, files))
     os.chdir(scratch)
     os.umask(0o022)
-    for number in (signal.SIGINT, signal.SIGTERM):  # the supervisor ignores them
+    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:  # nohup and shells leave some ignored
         signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     executable = interpreter.executable
     os.execve(executable, [executable, script, *([text] if text else [])], environment)
 

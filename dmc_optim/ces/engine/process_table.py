@@ -1,7 +1,8 @@
 """Accounting without a cgroup: the processes below the zygote, read from /proc.
 
-Weaker than a cgroup: memory is polled (a program can overshoot between two looks, and what it puts in files of
-its scratch directory is not seen), and CPU time of a process that nobody waited for is lost.
+Weaker than a cgroup: memory is polled (a program can overshoot between two looks; what it puts in files of its
+scratch directory and what the kernel holds for it are not seen), and CPU time of a process that nobody waited for is
+lost.
 """
 
 import os
@@ -49,12 +50,19 @@ class ProcessTable:
         return self._peak
 
     def over_memory(self) -> bool:
-        """Look now; whether the limit is or was exceeded."""
-        total = 0
+        """Look now; whether the limit is or was exceeded.
+
+        Pages that processes share are taken apart, which is slow, only where the tree exceeds the limit with them.
+        """
+        resident, own = {}, 0
         for pid in self._of_run():
             with suppress(OSError, IndexError, ValueError):
                 fields = Path(f"/proc/{pid}/statm").read_text().split()
-                total += (int(fields[1]) - int(fields[2])) * _PAGE
+                resident[pid] = int(fields[1]) * _PAGE
+                own += (int(fields[1]) - int(fields[2])) * _PAGE
+        total = own
+        if sum(resident.values()) > self._limit:
+            total = sum(_proportional(pid, all_of_it) for pid, all_of_it in resident.items())
         self._peak = max(self._peak, total)
         self._breach = self._breach or total > self._limit
         return self._breach
@@ -82,3 +90,15 @@ class ProcessTable:
 
     def _of_run(self) -> list[int]:
         return [pid for pid in self.processes() if pid not in self._idle]
+
+
+def _proportional(pid: int, resident: int) -> int:
+    """Bytes of a process without its files, shared pages divided among those that map them; all if it hides them."""
+    try:
+        text = Path(f"/proc/{pid}/smaps_rollup").read_text()
+    except ProcessLookupError:
+        return 0
+    except OSError:
+        return resident if Path(f"/proc/{pid}").exists() else 0
+    fields = dict(line.split(":", 1) for line in text.splitlines()[1:])
+    return sum(int(fields[name].split()[0]) for name in ("Pss_Anon", "Pss_Shmem")) << 10

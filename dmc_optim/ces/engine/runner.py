@@ -140,7 +140,12 @@ class Runner:
             self._tmp_bytes = limits.tmp_bytes
             configure = self._configure
             isolation = Isolation(
-                configure.tier.namespaces, configure.outer_uids, configure.core, limits.tmp_bytes, self._scratch
+                configure.tier.namespaces,
+                configure.outer_uids,
+                configure.core,
+                limits.tmp_bytes,
+                self._scratch,
+                configure.tier.limits_by_cgroup,
             )
             self._sandbox = Sandbox(configure.interpreter, isolation, self._cgroup, self._watch)
         return self._sandbox

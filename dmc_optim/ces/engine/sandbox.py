@@ -34,7 +34,6 @@ _START_S = 20.0
 _KILL_GRACE_S = 5.0
 _KEPT_PROCESSES = 3  # the zygote, the template and the run that waits
 _ADDRESS_FACTOR, _LEAST_ADDRESS = 16, 16 << 30  # lazy memory costs nothing: this only ends absurd requests at once
-_POLLED_ADDRESS_FACTOR = 4
 _FILE_BYTES = 16 * MIB
 _INLINE_CODE = 60_000
 _CHECK_S = 0.010
@@ -171,9 +170,7 @@ class Sandbox:
         self._await_template()
         self._leave_out(0)
         self._cgroup.begin()
-        address = _POLLED_ADDRESS_FACTOR * limits.memory_bytes
-        if self._cgroup.poll_s is None:
-            address = max(_ADDRESS_FACTOR * limits.memory_bytes, _LEAST_ADDRESS)
+        address = max(_ADDRESS_FACTOR * limits.memory_bytes, _LEAST_ADDRESS)
         inline = len(code) <= _INLINE_CODE
         message = _PROGRAM.pack(
             kind,

@@ -114,6 +114,8 @@ _CLONE = {"x86_64": 56, "aarch64": 220}
 _CLONE3 = 435
 _SOCKET = {"x86_64": 41, "aarch64": 198}
 _SOCKETPAIR = {"x86_64": 53, "aarch64": 199}
+_DATAGRAM_BIT = 2  # set in SOCK_DGRAM and SOCK_RAW, not in SOCK_STREAM and SOCK_SEQPACKET
+_MEMFD_CREATE = {"x86_64": 319, "aarch64": 279}
 _FCNTL = {"x86_64": 72, "aarch64": 25}
 _LASTING = (37, 38, 1024, 1026, 1031, 1036, 1038)
 # fcntl: F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE, F_NOTIFY, F_SETPIPE_SZ, F_SET_RW_HINT, F_SET_FILE_RW_HINT
@@ -124,13 +126,13 @@ def denied_names() -> list[str]:
     return sorted(_DENIED)
 
 
-def deny_list(machine: str = "", inet: bool = True) -> bytes:
+def deny_list(machine: str = "", inet: bool = True, memory_files: bool = True) -> bytes:
     """The filter as packed sock_filter records. Raises KeyError for an architecture it does not know.
 
-    inet: whether internet sockets may be made, that is, whether a network namespace already leads nowhere.
+    inet: whether sockets may be made, that is, whether a network namespace already leads nowhere; otherwise only
+    connected pairs, which reach nobody else. memory_files: whether what memfd_create makes is counted.
     """
     machine = machine or platform.machine()
-    allowed = (_UNIX, _INET, _INET6) if inet else (_UNIX,)
     column = {"x86_64": 0, "aarch64": 1}[machine]
     refuse, absent = _ERRNO | errno.EPERM, _ERRNO | errno.ENOSYS
     program = [
@@ -153,16 +155,44 @@ def deny_list(machine: str = "", inet: bool = True) -> bytes:
         (_RET, 0, 0, refuse),
         (_RET, 0, 0, _ALLOW),
     ]
-    for call in (_SOCKET[machine], _SOCKETPAIR[machine]):
-        families = len(allowed)
-        program += [(_JEQ, 0, families + 3, call), (_LD, 0, 0, _OFF_ARG0)]
-        program += [(_JEQ, families - index, 0, family) for index, family in enumerate(allowed)]
-        program += [(_RET, 0, 0, _ERRNO | errno.EAFNOSUPPORT), (_RET, 0, 0, _ALLOW)]
+    if not memory_files:
+        program += [(_JEQ, 0, 1, _MEMFD_CREATE[machine]), (_RET, 0, 0, absent)]
+    program += _sockets(machine) if inet else _connected_pairs(machine)
     program += [(_JEQ, 0, len(_LASTING) + 3, _FCNTL[machine]), (_LD, 0, 0, _OFF_ARG1)]
     program += [(_JEQ, len(_LASTING) - index, 0, command) for index, command in enumerate(_LASTING)]
     program += [(_RET, 0, 0, _ALLOW), (_RET, 0, 0, refuse)]
     program += [(_RET, 0, 0, _ALLOW)]
     return b"".join(struct.pack("=HBBI", *record) for record in program)
+
+
+_Records = list[tuple[int, int, int, int]]
+
+
+def _sockets(machine: str) -> _Records:
+    """Sockets and pairs of the families that a network namespace covers."""
+    allowed, program = (_UNIX, _INET, _INET6), []
+    for call in (_SOCKET[machine], _SOCKETPAIR[machine]):
+        families = len(allowed)
+        program += [(_JEQ, 0, families + 3, call), (_LD, 0, 0, _OFF_ARG0)]
+        program += [(_JEQ, families - index, 0, family) for index, family in enumerate(allowed)]
+        program += [(_RET, 0, 0, _ERRNO | errno.EAFNOSUPPORT), (_RET, 0, 0, _ALLOW)]
+    return program
+
+
+def _connected_pairs(machine: str) -> _Records:
+    """Unix pairs of a type that cannot be addressed elsewhere: stream and sequenced packets, not datagrams."""
+    refuse = (_RET, 0, 0, _ERRNO | errno.EAFNOSUPPORT)
+    return [
+        (_JEQ, 0, 1, _SOCKET[machine]),
+        refuse,
+        (_JEQ, 0, 6, _SOCKETPAIR[machine]),
+        (_LD, 0, 0, _OFF_ARG0),
+        (_JEQ, 0, 2, _UNIX),
+        (_LD, 0, 0, _OFF_ARG1),
+        (_JSET, 0, 1, _DATAGRAM_BIT),
+        refuse,
+        (_RET, 0, 0, _ALLOW),
+    ]
 
 
 GUARD_MARK = 0x7A7A7A7A
@@ -174,23 +204,31 @@ _SIGNALLING = {  # name: (x86_64, aarch64); the first argument is a process
     "rt_tgsigqueueinfo": (297, 240),
     "pidfd_open": (434, 434),
 }
+_PIDFD_SEND_SIGNAL = 424  # takes a directory of /proc too
+_MODES = {  # of the standard streams, which the next run inherits, where the program owns them
+    "x86_64": (90, 91, 268, 452, 92, 93, 94, 260),
+    "aarch64": (52, 53, 452, 54, 55),
+}
 _PRLIMIT = {"x86_64": 302, "aarch64": 261}
 _F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15
 _EVERYBODY, _INIT = 0xFFFFFFFF, 1
 
 
-def guard(others: bool, machine: str = "") -> bytes:
-    """A second filter for programs that share their uid with the template: whom they may signal.
+def guard(others: bool, machine: str = "", shared_uid: bool = False) -> bytes:
+    """A second filter where processes of others are in reach: whom a program may signal.
 
     GUARD_MARK stands for a pid that is filled in when it is known. others: the mark is the template's pid, which
     (with the init and everybody at once) may not be signalled; otherwise the mark is the program's own pid,
-    which alone (with its own group, 0) may be.
+    which alone (with its own group, 0) may be. shared_uid: the engine runs under the program's uid, whose files'
+    modes and owners it then may not change.
     """
     machine = machine or platform.machine()
     column = {"x86_64": 0, "aarch64": 1}[machine]
     refuse = (_RET, 0, 0, _ERRNO | errno.EPERM)
     allow = (_RET, 0, 0, _ALLOW)
     program = [(_LD, 0, 0, _OFF_NR)]
+    for number in (_PIDFD_SEND_SIGNAL, *(_MODES[machine] if shared_uid else ())):
+        program += [(_JEQ, 0, 1, number), refuse]
     for pair in _SIGNALLING.values():
         if others:
             checks = [(_JEQ, 3, 0, GUARD_MARK), (_JEQ, 2, 0, _EVERYBODY), (_JEQ, 1, 0, _INIT), allow, refuse]

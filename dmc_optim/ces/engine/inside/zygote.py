@@ -168,12 +168,14 @@ def receive(conn: _socket.socket) -> tuple[bytes, list[int]]:
 
 def make_likely_victim() -> None:
     """Where memory runs out, the kernel should take a run and not the zygote. Inherited by every run."""
+    _libc.prctl(PR_SET_DUMPABLE, 1, 0, 0, 0)  # what it writes to is its own only then
     try:
         fd = os.open("self/oom_score_adj", os.O_WRONLY, dir_fd=_setup["proc_fd"])
         os.write(fd, b"1000")
         os.close(fd)
     except OSError:
         pass
+    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # so that no run reads or writes its memory, under the same uid neither
 
 
 def set_limits(file_bytes: int, cpu_s: int, address_bytes: int, processes: int) -> None:
@@ -218,8 +220,8 @@ def preload(source: bytes) -> list[str]:
     allowed = sys.stdlib_module_names | _ALSO_PRELOAD
     done = []
     for name in sorted(wanted):
-        top = name.partition(".")[0]
-        if top in allowed and top not in _NEVER_PRELOAD and name not in sys.modules:
+        parts = name.split(".")
+        if parts[0] in allowed and not _NEVER_PRELOAD.intersection(parts) and name not in sys.modules:
             try:
                 __import__(name)
             except BaseException:
@@ -319,6 +321,7 @@ def start() -> _socket.socket:
         sys.modules.pop(name, None)
     gc.collect()
     gc.freeze()
+    _libc.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
     conn = _socket.socket(fileno=SOCKET_FD)
     receive(conn)  # sent when the supervisor has become the parent, whose death then ends this process
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
