@@ -58,7 +58,9 @@ def main(arguments: list[str] | None = None) -> None:
     """Entry point: errors of ours are one line and an exit status, never a traceback."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
-        cli.main(args=arguments, prog_name="dmc-optim", standalone_mode=False)
+        status = cli.main(args=arguments, prog_name="dmc-optim", standalone_mode=False)
+        if isinstance(status, int) and status:  # click returns the status of an Exit instead of raising it
+            sys.exit(status)
     except click.ClickException as error:
         error.show()
         sys.exit(error.exit_code)
