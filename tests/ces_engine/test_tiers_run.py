@@ -19,12 +19,17 @@ REPOSITORY = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module", params=["userns", "rlimit"])
 def weak(request: pytest.FixtureRequest) -> Iterator[Embedded]:
-    try:
-        engine = Embedded(1, request.param)
-    except (IsolationError, EngineError) as error:
-        pytest.skip(f"no tier {request.param} here: {error}")
-    with engine:
-        yield engine
+    trouble = ""
+    for executable in ("", "/usr/bin/python3"):  # the one at hand may be closed to the uid of rlimit's programs
+        try:
+            engine = Embedded(1, request.param, executable=executable)
+        except (IsolationError, EngineError) as error:
+            trouble = trouble or str(error)
+            continue
+        with engine:
+            yield engine
+        return
+    pytest.skip(f"no tier {request.param} here: {trouble}")
 
 
 def results(engine: Embedded, code: str, count: int = 1, **limits: object) -> list[Result]:

@@ -12,7 +12,7 @@ _EXECUTE, _WRITE_FILE, _READ_FILE, _READ_DIR = 1, 2, 4, 8
 _SIGNALS_AND_ABSTRACT_SOCKETS = 3
 _ALL_V1, _REFER, _TRUNCATE, _IOCTL_DEV = (1 << 13) - 1, 1 << 13, 1 << 14, 1 << 15
 _FILE_RIGHTS = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
-READ = _EXECUTE | _READ_FILE | _READ_DIR
+READ, LIST = _EXECUTE | _READ_FILE | _READ_DIR, _READ_DIR
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -22,8 +22,10 @@ def version() -> int:
     return max(_libc.syscall(ctypes.c_long(_CREATE_RULESET), None, ctypes.c_size_t(0), ctypes.c_uint(_VERSION_FLAG)), 0)
 
 
-def restrict(readable: Iterable[str], writable: Iterable[str]) -> None:
+def restrict(readable: Iterable[str], writable: Iterable[str], listable: Iterable[str] = ()) -> None:
     """From now on only `readable` can be read and executed, `writable` changed. Needs no_new_privs.
+
+    listable: directories in which names, of their subdirectories too, can be seen.
 
     From Linux 6.12 on, processes and abstract sockets outside cannot be reached either.
 
@@ -38,6 +40,8 @@ def restrict(readable: Iterable[str], writable: Iterable[str]) -> None:
     try:
         for path in readable:
             _allow(ruleset, path, READ)
+        for path in listable:
+            _allow(ruleset, path, LIST)
         for path in writable:
             _allow(ruleset, path, handled & ~_EXECUTE)
         _call(_RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint(0))

@@ -12,6 +12,7 @@ import os
 import resource
 import signal
 import socket
+import stat
 import tempfile
 import traceback
 from collections.abc import Callable
@@ -94,6 +95,7 @@ def launch(
                 _build(interpreter, isolation, pipes, program)
             else:
                 os.write(report_write, str(os.getpid()).encode())
+                _check_access(interpreter)
                 _restrict_files(interpreter, isolation)
                 allowed = seccomp.deny_list(inet=False, memory_files=False)
                 _exec_zygote(interpreter, _plain_setup(isolation), pipes, allowed, script="-c", text=program)
@@ -216,6 +218,17 @@ def _plain_setup(isolation: Isolation) -> dict[str, str | int]:
     }
 
 
+def _check_access(interpreter: Interpreter) -> None:
+    """Programs that get a uid of their own, but no files of their own, must be able to read the interpreter."""
+    if os.geteuid() != 0:
+        return
+    for path in (interpreter.executable, *interpreter.stdlib, *(package for package, _ in interpreter.packages)):
+        real = Path(os.path.realpath(path))
+        for part in (real, *real.parents):
+            if not part.stat().st_mode & (stat.S_IXOTH if part != real else stat.S_IROTH):
+                raise PermissionError(f"Permission denied: {part} is closed to other users, as whom programs run")
+
+
 def _restrict_files(interpreter: Interpreter, isolation: Isolation) -> None:
     """Where there is no root directory of its own: Landlock, if the kernel has it."""
     if landlock.version() < 1:
@@ -224,8 +237,9 @@ def _restrict_files(interpreter: Interpreter, isolation: Isolation) -> None:
     readable = [interpreter.executable, interpreter.loader, *interpreter.stdlib, *interpreter.libraries]
     readable += [path for path, _ in interpreter.packages]
     readable += [str(Path(path).parent) for path in interpreter.libraries]
+    sites = dict.fromkeys(str(Path(path).parent) for path, _ in interpreter.packages)
     devices = [f"/dev/{name}" for name in ("null", "zero", "full", "random", "urandom")]
-    landlock.restrict([*readable, "/proc"], [isolation.scratch, *devices])
+    landlock.restrict([*readable, "/proc"], [isolation.scratch, *devices], listable=sites)
 
 
 def _exec_zygote(

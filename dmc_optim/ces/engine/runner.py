@@ -18,22 +18,36 @@ from dmc_optim.ces.types import Limits
 _FIRST_EMPTY_RUNS = 15
 _EMPTY_RUNS = 5
 _RECYCLE_RUNS = 20_000
+_KEPT_RUNS = 1_000  # of one compiled program: its forks use up the CPU time that the template is limited to
 
 
 @dataclass
 class Program:
-    """The program at hand. failure: why it does not compile, once that is known."""
+    """The program at hand.
+
+    failure: why it does not compile, once that is known. kept: whether it stays compiled for later requests.
+    """
 
     opened: OpenProgram
     code: bytes
     compare: Comparator
     failure: Outcome | None = None
     baseline: Baseline = field(default_factory=Baseline)
+    kept: bool = False
 
     @property
     def once(self) -> bool:
         """Whether it will run only once, so that compiling and running share a process."""
-        return self.opened.tests_ahead == 1
+        return self.opened.tests_ahead == 1 and not self.kept
+
+    @property
+    def expected_runs(self) -> int:
+        """How many runs are prepared ahead of their tests."""
+        return _KEPT_RUNS if self.kept else self.opened.tests_ahead
+
+    def same_as(self, other: "Program") -> bool:
+        """Whether a template compiled for this one serves the other."""
+        return self.opened.limits == other.opened.limits and self.code == other.code
 
 
 class Runner:
@@ -50,7 +64,7 @@ class Runner:
         self._steal = StealMeter(configure.core)
         self._sandbox: Sandbox | None = None
         self._tmp_bytes = Limits().tmp_bytes
-        self._runs = 0
+        self._runs = self._compiled_at = 0
         self._baselines: dict[tuple[bool, str], Baseline] = {}
 
     def prepare(self) -> Baseline:
@@ -77,13 +91,19 @@ class Runner:
             self._find_baseline(program, done.compiled)
             return run
         if not sandbox.has_program:
-            compiled = sandbox.compile(program.code, limits, program.opened.tests_ahead)
+            compiled = sandbox.compile(program.code, limits, program.expected_runs)
+            self._compiled_at = self._runs
             program.failure = compiled.failure
             if program.failure is not None:
                 return None
             self._find_baseline(program, compiled)
         self._steal.before()
         return self._with_steal(sandbox.run(stdin, limits, keep_output))
+
+    def goes_on(self) -> bool:
+        """Whether the compiled program takes further runs."""
+        sandbox = self._sandbox
+        return sandbox is not None and sandbox.has_program and self._runs - self._compiled_at < _KEPT_RUNS
 
     def end_program(self) -> None:
         """The program at hand will not run again."""

@@ -219,16 +219,17 @@ def guard(others: bool, machine: str = "", shared_uid: bool = False) -> bytes:
 
     GUARD_MARK stands for a pid that is filled in when it is known. others: the mark is the template's pid, which
     (with the init and everybody at once) may not be signalled; otherwise the mark is the program's own pid,
-    which alone (with its own group, 0) may be. shared_uid: the engine runs under the program's uid, whose files'
-    modes and owners it then may not change.
+    which alone (with its own group, 0) may be. shared_uid: the engine runs under the program's uid, so that changes
+    of modes and owners must have no effect.
     """
     machine = machine or platform.machine()
     column = {"x86_64": 0, "aarch64": 1}[machine]
     refuse = (_RET, 0, 0, _ERRNO | errno.EPERM)
     allow = (_RET, 0, 0, _ALLOW)
     program = [(_LD, 0, 0, _OFF_NR)]
-    for number in (_PIDFD_SEND_SIGNAL, *(_MODES[machine] if shared_uid else ())):
-        program += [(_JEQ, 0, 1, number), refuse]
+    program += [(_JEQ, 0, 1, _PIDFD_SEND_SIGNAL), refuse]
+    for number in _MODES[machine] if shared_uid else ():
+        program += [(_JEQ, 0, 1, number), (_RET, 0, 0, _ERRNO | 0)]  # done, it seems: what copies files goes on
     for pair in _SIGNALLING.values():
         if others:
             checks = [(_JEQ, 3, 0, GUARD_MARK), (_JEQ, 2, 0, _EVERYBODY), (_JEQ, 1, 0, _INIT), allow, refuse]

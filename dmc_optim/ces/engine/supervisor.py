@@ -68,8 +68,17 @@ class Supervisor:
         raise Closed("the caller's process ended")
 
     def _open(self, opened: OpenProgram, fds: list[int]) -> None:
+        """The program of the next tests. One asked for again stays compiled from its second request on."""
+        program = Program(opened, _content(opened.code, fds), comparator(opened.comparator))
+        last = self._program
+        if last is not None and last.same_as(program):
+            program.kept = True
+            if last.kept and self.runner.goes_on():
+                program.baseline = last.baseline
+                self._program = program
+                return
         self.runner.end_program()
-        self._program = Program(opened, _content(opened.code, fds), comparator(opened.comparator))
+        self._program = program
 
     def _work(self, work: Work, fds: list[int]) -> None:
         program = self._program
