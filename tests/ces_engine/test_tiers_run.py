@@ -167,6 +167,7 @@ CODES = {
     "files": "import os\\\\nprint([(p, os.listdir(p)) for p in ('/home', '/var', '/sys', '/usr/bin') if os.path.exists(p)])",
     "write": "try: open('/box/x', 'w'); print('wrote')\\\\nexcept OSError: print('refused')",
     "kill": "import os\\\\ntry: os.kill(os.getppid(), 9); print('killed')\\\\nexcept OSError: print('refused')",
+    "reach": "import os, signal\\\\ngot = []\\\\ndef f(n, a):\\\\n    try: a(); got.append(n)\\\\n    except OSError: pass\\\\np = os.getppid()\\\\nf('mem', lambda: open(f'/proc/{p}/mem', 'r+b'))\\\\nf('pidfd', lambda: signal.pidfd_send_signal(os.open(f'/proc/{p}', os.O_DIRECTORY), 9))\\\\nf('all', lambda: os.kill(-1, 9))\\\\nfor n in (0, 1, 2): os.fchmod(n, 0)\\\\nprint(got, open('/dev/stdin').read())",
     "capabilities": "print([l.split()[1] for l in open('/proc/self/status') if l.startswith(('CapEff', 'CapPrm'))])",
 }
 for tier in ("full", "userns", "rlimit"):
@@ -209,6 +210,7 @@ def test_an_ordinary_user_gets_user_namespaces(unprivileged: dict[str, object]) 
     assert found["files"] == ["[]|"] * 2
     assert found["write"] == ["refused|"] * 2
     assert found["kill"] == ["refused|"] * 2
+    assert found["reach"] == ["[] 5|"] * 2
 
 
 def test_an_ordinary_user_is_told_what_full_isolation_lacks(unprivileged: dict[str, object]) -> None:
@@ -224,3 +226,29 @@ def test_an_ordinary_user_gets_rlimits(unprivileged: dict[str, object]) -> None:
     assert isinstance(found, dict), found
     assert found["square"] == ["25|", "25|"]
     assert found["kill"] == ["refused|"] * 2
+    assert found["reach"] == ["[] 5|"] * 2
+    assert found["numpy"] == ["6|", "6|"]
+
+
+def test_mapped_memory_counts_and_uncounted_memory_is_refused(weak: Embedded) -> None:
+    shared = (
+        "import mmap, time\nm = mmap.mmap(-1, 300 << 20)\nfor at in range(0, len(m), 4096): m[at] = 1\ntime.sleep(1)"
+    )
+    assert results(weak, shared, memory_bytes=200 << 20)[0].status == Status.OUT_OF_MEMORY
+    forked = "import os, time\nx = b'x' * (120 << 20)\nfor n in range(4):\n    if os.fork() == 0:\n        time.sleep(0.3)\n        os._exit(0)\n"
+    forked += "for n in range(4): os.wait()"  # the same pages five times
+    assert results(weak, forked, memory_bytes=200 << 20)[0].status == Status.SUCCESS
+    files = "import os\ntry: os.memfd_create('x')\nexcept OSError: print('refused')"
+    assert results(weak, files)[0].output == b"refused\n"
+
+
+def test_many_threads_fit_into_the_address_space(weak: Embedded) -> None:
+    code = "import threading\ne = threading.Event()\nts = [threading.Thread(target=e.wait) for _ in range(40)]\n"
+    code += "for t in ts: t.start()\ne.set()\nfor t in ts: t.join()\nprint(len(ts))"
+    assert results(weak, code)[0].output == b"40\n"
+
+
+def test_a_kill_does_not_wait_for_the_parent_of_a_vfork(weak: Embedded) -> None:
+    code = "import ctypes, time\nif ctypes.CDLL(None).vfork() == 0: time.sleep(60)"
+    (result,) = results(weak, code, time_s=0.3)
+    assert (result.status, result.retries) == (Status.TIMEOUT, 0)
