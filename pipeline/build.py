@@ -183,7 +183,7 @@ def _run_stage(
 
 def _record(context: Any, key: str, outside: str, runner: str, seconds: float) -> dict[str, Any]:
     """The stage's completion record. Raises StageError where the runner's workers wrote somewhere else."""
-    from pipeline.resume import content, stage_files
+    from pipeline.resume import content, published_files, stage_files
     from pipeline.stages import STAGES
 
     layout, stage = context.layout, context.stage
@@ -202,6 +202,7 @@ def _record(context: Any, key: str, outside: str, runner: str, seconds: float) -
         "seconds": seconds,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         **(_executions(context) if spec.executes else {}),
+        **({"published": published_files(layout)} if stage is Stage.DATASETS else {}),
     }
 
 

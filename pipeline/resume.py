@@ -47,6 +47,12 @@ def stage_files(layout: Layout, stage: Stage) -> dict[str, list[str]]:
     return found
 
 
+def published_files(layout: Layout) -> list[str]:
+    """Names of the files of the published configurations, sorted."""
+    root = layout.path("dataset") + "/"
+    return [path.removeprefix(root) for path in layout.glob("dataset/*/*.parquet")]
+
+
 def content(layout: Layout, files: dict[str, list[str]]) -> str:
     """Digest of a stage's files: names, sizes and the end of each, which for Parquet holds the statistics."""
     running = hashlib.sha256()
@@ -61,8 +67,10 @@ def content(layout: Layout, files: dict[str, list[str]]) -> str:
 
 
 def complete(layout: Layout, record: dict[str, Any] | None, key: str) -> bool:
-    """Whether a stage's record is for this key and all of its files are there."""
-    if record is None or record["key"] != key:
+    """Whether a stage's record is a whole one, for this key, and all of its files are there."""
+    if record is None or not record.keys() >= {"stage", "files", "content"} or record.get("key") != key:
+        return False
+    if record.get("published") and record["published"] != published_files(layout):
         return False
     return bool(stage_files(layout, Stage(record["stage"])) == record["files"])
 

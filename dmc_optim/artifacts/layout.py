@@ -120,6 +120,8 @@ class Layout:
         manifest = self.read_json(self.path("manifest.json"))
         if manifest is None:
             raise ArtifactError(f"{self.out}: no manifest.json there; is it the --out of a `dmc-optim build`?")
+        if "schema_version" not in manifest:
+            raise ArtifactError(f"{self.out}: its manifest.json is not of a build; give the --out of one")
         return manifest
 
     def completed(self) -> dict[str, dict[str, Any]]:

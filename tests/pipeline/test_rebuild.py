@@ -3,6 +3,7 @@
 import errno
 import json
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -154,6 +155,29 @@ def test_a_full_disk_is_one_line_and_the_next_run_goes_on(asked: BuildRequest, t
                 run(asked)
         assert "\n" not in str(caught.value)
     assert run(asked).ran == ["ingest", "dedup", "controls"]
+
+
+def test_published_files_that_are_gone_are_made_again(asked: BuildRequest, tmp_path: Path) -> None:
+    generator = recorded(tmp_path / "a.jsonl", {p.name: [GENERATOR, GENERATOR] for p in PROBLEMS})
+    whole = replace(asked, generator=generator, through=Stage.DATASETS)
+    run(whole)
+    dataset = tmp_path / "out" / "dataset"
+    before = {path: path.read_bytes() for path in dataset.rglob("*.parquet")}
+    next((dataset / "cleaned").glob("*.parquet")).unlink()
+    assert run(whole).ran == ["datasets"]
+    shutil.rmtree(dataset)
+    assert run(whole).ran == ["datasets"]
+    assert {path: path.read_bytes() for path in dataset.rglob("*.parquet")} == before
+    assert (dataset / "README.md").exists()
+    assert run(whole).ran == []
+
+
+@pytest.mark.parametrize("text", ["{}", '{"key": null}', '{"stage": "controls"}'])
+def test_a_record_that_says_nothing_is_no_record(asked: BuildRequest, tmp_path: Path, text: str) -> None:
+    asked = replace(asked, through=Stage.CONTROLS)
+    run(asked)
+    (tmp_path / "out" / "stages" / "controls.json").write_text(text)
+    assert run(asked).ran == ["controls"]
 
 
 def test_what_cannot_be_used_is_said_before_anything_is_written(asked: BuildRequest, tmp_path: Path) -> None:

@@ -78,6 +78,10 @@ def test_a_broken_manifest_is_one_clear_line(run: Run, copy: Path) -> None:
     outcome = run("status", copy)
     assert outcome.code == 2
     assert "not valid JSON" in one_line(outcome.err)
+    (copy / "manifest.json").write_text("{}")
+    outcome = run("publish", copy, "--repo-id", "a/b", "--dry-run")
+    assert outcome.code == 2
+    assert "its manifest.json is not of a build" in one_line(outcome.err)
 
 
 # audit
