@@ -12,7 +12,7 @@ import statistics
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dmc_optim.ces.engine import interpreter
 from dmc_optim.ces.engine.embedded import Embedded
@@ -37,10 +37,15 @@ _BURN = "x = 0\nfor i in range({n}):\n    x = (x * 31 + i) & 0xFFFFFFFF\nprint(x
 
 @dataclass
 class Overhead:
-    """Milliseconds an execution; each list has one entry a round, `each` one an execution."""
+    """Milliseconds an execution; each list has one entry a round, `each` one an execution.
+
+    single: one request each of one program; other: of a program not seen before, compiled for it; batch: many tests
+    in one request.
+    """
 
     fork: list[float] = field(default_factory=list)
     single: list[float] = field(default_factory=list)
+    other: list[float] = field(default_factory=list)
     batch: list[float] = field(default_factory=list)
     cold: list[float] = field(default_factory=list)
     bubblewrap: list[float] = field(default_factory=list)
@@ -58,7 +63,7 @@ class Overhead:
 
 
 def overhead(engine: Embedded, rounds: int = 10, runs: int = 100) -> Overhead:
-    """Trivial executions, one request each (single) and many in one request (batch), beside fork, cold, bubblewrap."""
+    """Trivial executions beside a bare fork, a cold interpreter and bubblewrap."""
     found = Overhead()
     executable = interpreter.find().executable
     cold = [executable, "-I", "-S", "-c", TRIVIAL.decode()]
@@ -79,11 +84,16 @@ def overhead(engine: Embedded, rounds: int = 10, runs: int = 100) -> Overhead:
     ]
     one = Request(TRIVIAL, (TestCase("1", b"", b"1"),))
     many = Request(TRIVIAL, tuple(TestCase(str(index), b"", b"1") for index in range(runs)))
-    for _ in range(rounds):
+    for number in range(rounds):
         found.fork.append(fork_floor_ms(engine))
         each = [_milliseconds(lambda: _checked(engine, one)) for _ in range(runs)]
         found.single.append(statistics.fmean(each))
         found.each += each
+        others = [replace(one, code=TRIVIAL + b" # %d" % (number * runs + index)) for index in range(runs)]
+        started = time.perf_counter()
+        for other in others:
+            _checked(engine, other)
+        found.other.append((time.perf_counter() - started) * 1000 / runs)
         found.batch.append(_milliseconds(lambda: _checked(engine, many)) / runs)
         found.cold.append(statistics.median(_milliseconds(lambda: _quiet(cold)) for _ in range(10)))
         if bwrap and _quiet(boxed) == 0:
