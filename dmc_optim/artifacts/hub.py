@@ -127,7 +127,9 @@ def _check_parquet(path: Path, folder: Path) -> list[str]:
         metadata = pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         return [f"{name}: not a readable Parquet file ({str(error).splitlines()[0]})"]
-    largest = max((metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)), default=0)
+    groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
+    # One problem is one row: where that alone is too large, nothing can be cut, and everything else can be shown.
+    largest = max((group.total_byte_size for group in groups if group.num_rows > 1), default=0)
     if largest > VIEWER_BYTES:
         return [f"{name}: a row group of {largest >> 20} MiB, the Hub's viewer reads at most {VIEWER_BYTES >> 20} MiB"]
     return []
