@@ -152,7 +152,8 @@ def _open(layout: Layout, directory: str) -> "duckdb.DuckDBPyConnection":
         paths = layout.glob(f"tables/{name}/*.parquet")
         if not paths and name in _REQUIRED:
             raise ArtifactError(
-                f"{directory}: no table `{name}` under tables/; it must be the --out of a finished `dmc-optim build`"
+                f"{directory}: no table `{name}` under tables/; it must be the --out of a finished `dmc-optim build` "
+                "that some problem survived (`dmc-optim status` says)"
             )
         for path in paths:
             _check(layout, path, name)
