@@ -28,11 +28,15 @@ class Case:
 def read_cases(lines: Iterable[bytes], name: str, limits: Limits | None = None) -> Iterator[Case]:
     """Cases of a file, lazily; blank lines are skipped.
 
-    name: of the file, for messages. Raises SourceError naming the line and the field.
+    name: of the file, for messages. Raises SourceError naming the line and the field, or the file without a case.
     """
+    empty = True
     for number, line in enumerate(lines, 1):
         if line.strip():
+            empty = False
             yield _case(line, f"{name}, line {number}", limits or Limits())
+    if empty:
+        raise SourceError(f"{name}: no cases in it: write one object a line")
 
 
 def _case(line: bytes, where: str, limits: Limits) -> Case:
@@ -45,6 +49,8 @@ def _case(line: bytes, where: str, limits: Limits) -> Case:
     identifier = row.get("id")
     if not isinstance(identifier, str | int) or isinstance(identifier, bool):
         raise SourceError(f"{where}: field id must be text or a whole number")
+    if isinstance(identifier, str):
+        _encoded(row, "id", where)
     for field in _TEXT:
         if not isinstance(row.get(field), str):
             raise SourceError(f"{where}: field {field} must be text")

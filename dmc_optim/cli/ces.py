@@ -3,11 +3,15 @@
 import importlib
 import json
 import sys
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import BinaryIO
 
 import click
+
+from dmc_optim.errors import SourceError
 
 SUBCOMMANDS = {
     "run": "dmc_optim.cli.ces:run",
@@ -48,7 +52,7 @@ def ces() -> None:
 
 
 @click.command()
-@click.argument("cases", type=click.File("rb"))
+@click.argument("cases")
 @click.option("--ces", "service", default="embedded", show_default=True, help="`embedded`, or URL[,URL…] of services.")
 @click.option("--slots", type=click.IntRange(min=1), help="Executions at once; default: as many as the host can hold.")
 @click.option("--tier", help="Isolation: full (default), any, or full-v2, full-v1, userns, rlimit.")
@@ -57,7 +61,7 @@ def ces() -> None:
 @click.option("--all-fields", is_flag=True, help="Write every field of a result, stderr and output too.")
 @click.option("--json", "as_json", is_flag=True, help="JSON lines: the only form there is, so this changes nothing.")
 def run(
-    cases: BinaryIO,
+    cases: str,
     service: str,
     slots: int | None,
     tier: str | None,
@@ -80,7 +84,23 @@ def run(
     from dmc_optim.ces.cases import read_cases, run_cases
 
     limits = Limits() if time_limit is None else replace(Limits(), time_s=time_limit)
-    with closing(connect(service, slots=slots, tier=tier, token=token)) as executor:
-        for row in run_cases(executor, read_cases(cases, cases.name, limits), all_fields):
-            sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
-            sys.stdout.flush()
+    with _opened(cases) as lines, closing(connect(service, slots=slots, tier=tier, token=token)) as executor:
+        name = "standard input" if cases == "-" else cases
+        for row in run_cases(executor, read_cases(lines, name, limits), all_fields):
+            sys.stdout.buffer.write(json.dumps(row, ensure_ascii=False).encode() + b"\n")
+            sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _opened(cases: str) -> Iterator[BinaryIO]:
+    """The file to read; standard input for `-`."""
+    if cases == "-":
+        yield sys.stdin.buffer
+        return
+    try:
+        file = Path(cases).open("rb")  # noqa: SIM115  closed below; errors of reading are not errors of opening
+    except (OSError, ValueError) as error:
+        why = error.strerror if isinstance(error, OSError) else str(error)
+        raise SourceError(f"{cases}: {why}: name a file of JSON lines, or - for standard input") from error
+    with file:
+        yield file

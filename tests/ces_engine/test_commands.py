@@ -13,6 +13,7 @@ from dmc_optim.ces.cases import read_cases, run_cases
 from dmc_optim.ces.engine.embedded import Embedded
 from dmc_optim.ces.fake import FakeEngine
 from dmc_optim.cli.ces import ces
+from dmc_optim.cli.main import main
 from dmc_optim.errors import SourceError
 
 FIELDS = ["id", "status", "duration_s", "cpu_s", "wall_s", "peak_memory_bytes", "detail"]
@@ -71,6 +72,7 @@ def test_run_reads_standard_input_and_can_write_every_field(engine: Embedded) ->
         (lines(row(1, input="\ud800")), "line 2: field input has a lone surrogate"),
         (b"\xff\xfe", "line 2: not JSON"),
         (b"[" * 100_000, "line 2: not JSON"),
+        (lines(row("\ud800")), "line 2: field id has a lone surrogate"),
     ],
 )
 def test_bad_lines_are_named(bad: bytes, message: str) -> None:
@@ -89,8 +91,31 @@ def test_a_bad_line_is_one_line_of_error_and_exit_2(engine: Embedded) -> None:
     assert len(done.stderr.splitlines()) == 1 and b"line 2" in done.stderr
 
 
-def test_missing_files_and_unusable_options_are_one_line() -> None:
-    assert command("run", "/nowhere.jsonl").returncode == 2
+def test_a_file_without_a_case_is_named() -> None:
+    for source in ([], [b"\n", b"  \n"]):
+        with pytest.raises(SourceError, match=r"cases\.jsonl: no cases"):
+            list(read_cases(source, "cases.jsonl"))
+
+
+def test_a_status_that_a_command_asks_for_is_the_process_s(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dmc_optim.ces.engine.tiers.find_v1", lambda: "no version 1")
+    monkeypatch.setattr("dmc_optim.ces.engine.tiers.find_v2", lambda _: "no version 2")
+    with pytest.raises(SystemExit) as ended:
+        main(["ces", "doctor", "--json"])
+    assert ended.value.code == 1
+
+
+def test_results_are_utf8_whatever_the_locale(engine: Embedded, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONIOENCODING", "ascii")
+    done = command("run", "-", "--slots", "1", stdin=lines(row("\u00e9", "print('\u6f22' * 99)")))
+    (found,) = [json.loads(line) for line in done.stdout.decode("utf-8").splitlines()]
+    assert (found["id"], found["status"]) == ("\u00e9", "wrong_answer")
+
+
+def test_missing_files_and_unusable_options_are_one_line(tmp_path: Path) -> None:
+    for path in ("/nowhere.jsonl", str(tmp_path), "a\nb"):
+        done = command("run", path)
+        assert (done.returncode, b"Traceback" in done.stderr, b"JSON lines" in done.stderr) == (2, False, True)
     for arguments in (["--tier", "castle"], ["--slots", "9999"], ["--ces", "ftp://x"]):
         done = command("run", "-", *arguments, stdin=lines(row(1)))
         assert (done.returncode, len(done.stderr.splitlines())) == (2, 1), done.stderr

@@ -17,6 +17,7 @@ from pathlib import Path
 from dmc_optim.ces.engine.blobs import sealed
 from dmc_optim.ces.engine.cgroups import SlotCgroup
 from dmc_optim.ces.engine.clocks import Timing
+from dmc_optim.ces.engine.inside.processes import kill_all
 from dmc_optim.ces.engine.interpreter import Interpreter
 from dmc_optim.ces.engine.launch import INNER_UID, Isolation, launch
 from dmc_optim.ces.engine.procfs import threads_of
@@ -259,6 +260,8 @@ class Sandbox:
                 os.waitid(os.P_PIDFD, self._pidfd, os.WEXITED)
             except ChildProcessError:
                 pass
+            if not self.isolation.namespaces:  # with a process namespace they ended with its init
+                kill_all(0)
             os.close(self._pidfd)
             self._pidfd = -1
             self.files.close()
