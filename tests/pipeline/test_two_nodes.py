@@ -1,4 +1,4 @@
-"""The bundled build on two service nodes, one of which is killed midway: the same verdicts as on the embedded engine."""
+"""The bundled build on two nodes, one killed midway: the same verdicts as on the embedded engine."""
 
 import json
 import os
