@@ -44,6 +44,12 @@ class ExecuteUnit:
     phases: tuple[tuple[str, ...], ...]
     stop: StopRule
 
+    @property
+    def title(self) -> str:
+        """The unit in the words of the progress display."""
+        kind, _, start = self.name.rpartition("+")[2].partition("-")
+        return f"{self.problem_id}, {kind} solutions {int(start) + 1} to {int(start) + len(self.solutions)}"
+
 
 class ExecuteUnits(beam.PTransform):
     """Runs units; each yields its shard when its part is written."""
@@ -72,7 +78,7 @@ class ExecuteFn(beam.DoFn):
         started = time.monotonic()
         number = run_unit(self._context, unit)
         self._executions.inc(number)
-        progress.current().step(f"{unit.problem_id} {unit.name}", time.monotonic() - started, number)
+        progress.current().step(unit.title, time.monotonic() - started, number)
         yield unit.shard
 
 

@@ -334,7 +334,7 @@ class ParseRange(beam.DoFn):
         for (_, shard), sink in sinks.items():
             sink.close()
             yield shard
-        progress.current().step(f"{span.split}/{span.first + span.start}", 0.0)
+        progress.current().step(f"{span.split}, rows from {span.first + span.start}", 0.0)
         for key, number in counts.items():
             yield beam.pvalue.TaggedOutput("counts", (tuple(str(k) for k in key), number))
 

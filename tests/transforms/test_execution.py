@@ -16,10 +16,10 @@ from dmc_optim.ces.fake import FakeEngine
 from dmc_optim.ces.types import NO_ANSWER, Request, Result, StopRule, TestCase
 from dmc_optim.config import BuildConfig
 from dmc_optim.errors import ServiceError
-from schemas.enums import Campaign, Category, Stage, Status
+from schemas.enums import Campaign, Category, Label, Stage, Status
 from transforms import execution
 from transforms.context import StageContext
-from transforms.execution import Bodies, ExecuteUnit, execute_pairs, run_unit, settle
+from transforms.execution import Bodies, ExecuteUnit, execute_pairs, run_unit, settle, solution_units
 from transforms.ingest import test_id, test_row
 
 TESTS = {test_id(str(i), "x" * i): (str(i), "x" * i) for i in range(12)}
@@ -54,6 +54,20 @@ def unit(stop: StopRule = StopRule.ALL) -> ExecuteUnit:
     half = len(TESTS) // 2
     phases = (tuple(sorted(TESTS)[:half]), tuple(sorted(TESTS)[half:]))
     return ExecuteUnit("u", "t/0", 0, Campaign.ORIGINAL, tuple(SOLUTIONS), phases, stop)
+
+
+def test_units_cover_all_solutions_and_say_in_words_which(context: StageContext) -> None:
+    solutions = [f"s{number:02d}" for number in range(35)]
+    units = list(
+        solution_units(context, "a+b/0", Campaign.ORIGINAL, Label.CORRECT, solutions, [["t"], []], StopRule.ALL)
+    )
+    assert [s for own in units for s in own.solutions] == solutions
+    assert {own.phases for own in units} == {(("t",),)}
+    assert [own.title for own in units] == [
+        "a+b/0, correct solutions 1 to 16",
+        "a+b/0, correct solutions 17 to 32",
+        "a+b/0, correct solutions 33 to 35",
+    ]
 
 
 @given(st.lists(st.integers(0, 30), max_size=20), st.integers(1, 40))
