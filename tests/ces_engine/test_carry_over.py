@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dmc_optim.ces import Request, Result, Status, TestCase
+from dmc_optim.ces import Limits, Request, Result, Status, TestCase
 from dmc_optim.ces.engine.embedded import Embedded
 
 ATTRIBUTES = """
@@ -94,3 +94,14 @@ def test_the_standard_streams_can_be_opened_by_name(one: Embedded) -> None:
     code = "open('/dev/stderr', 'w').write('e')\nopen('/dev/stdout', 'a').write(open('/dev/stdin').read())"
     for result in consecutive(one, code, b"in"):
         assert (result.status, result.output, result.stderr_tail) == (Status.SUCCESS, b"in", b"e")
+
+
+def test_a_sandbox_short_of_memory_gives_no_program_the_verdict_of_another(one: Embedded) -> None:
+    tests = tuple(TestCase(str(index), b"", b"1") for index in range(2))
+    for memory in (1 << 20, 2 << 20, 4 << 20) * 3:
+        starved = one.execute(Request(b"import os, sys\nprint(1)", tests, Limits(memory_bytes=memory)))
+        assert {r.status for r in starved} <= {Status.OUT_OF_MEMORY, Status.SUCCESS}
+        for number in (1, 2):
+            code = f"import os, sys\nprint({memory + number})".encode()
+            (result,) = one.execute(Request(code, (TestCase("next", b"", str(memory + number).encode()),)))
+            assert result.status == Status.SUCCESS, result

@@ -1,21 +1,24 @@
 """Pure rules: clocks, verdicts, re-runs. No process is started."""
 
 import itertools
+import math
 import os
 import signal
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dmc_optim.ces import Clock, Limits, Status
-from dmc_optim.ces.engine import clocks
+from dmc_optim.ces.engine import bounds, clocks
 from dmc_optim.ces.engine.clocks import Baseline, Timing
 from dmc_optim.ces.engine.judgement import Attempt, another_needed, settled
 from dmc_optim.ces.engine.protocol import Measured
 from dmc_optim.ces.engine.sandbox import Run
 from dmc_optim.ces.engine.verdict import Outcome, before_comparison
+from dmc_optim.errors import ConfigError
 
 LIMITS = Limits(time_s=10.0)
 NOTHING = Baseline()
@@ -169,3 +172,22 @@ def test_a_memory_error_counts_only_beside_a_failure() -> None:
     killed = Outcome(memory_error=True, exit_status=signal.SIGKILL, output_limit=1)
     assert before_comparison(killed) == (Status.RUNTIME_EXCEPTION, "signal 9 (SIGKILL)")
     assert os.WIFSIGNALED(signal.SIGKILL)
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    {
+        "time_s": (math.nan, math.inf, 0.0, -1.0, 1e9),
+        "wall_factor": (0.5, math.nan),
+        "memory_bytes": (0, -5, 1 << 62),
+        "output_bytes": (-1, 1 << 62),
+        "stderr_bytes": (-1,),
+        "tmp_bytes": (-1, 1 << 62),
+        "processes": (0, 1 << 40),
+    }.items(),
+)
+def test_limits_that_cannot_be_kept_are_refused(name: str, values: tuple[float, ...]) -> None:
+    bounds.check(Limits())
+    for value in values:
+        with pytest.raises(ConfigError, match=f"limit {name}"):
+            bounds.check(replace(Limits(), **{name: value}))  # type: ignore[arg-type]

@@ -189,12 +189,17 @@ def parse_urls(urls: str) -> list[str]:
     for url in (part.strip().rstrip("/") for part in urls.split(",")):
         if not url:
             continue
-        parts = urlsplit(url.removeprefix("dns+"))
         try:
-            usable = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0 and not parts.query
+            parts = urlsplit(url.removeprefix("dns+"))
+            usable = (
+                parts.scheme in ("http", "https")
+                and parts.hostname
+                and parts.port != 0
+                and not (parts.query or parts.username)
+            )
         except ValueError:
             usable = False
-        if not usable or parts.username:
+        if not usable:
             raise ConfigError(
                 f"{url!r} is no address of an execution service; give http://host:port, or several with commas"
             )

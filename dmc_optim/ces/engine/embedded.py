@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 
 from dmc_optim.ces.comparators import comparator
-from dmc_optim.ces.engine import admission, interpreter, tiers
+from dmc_optim.ces.engine import admission, bounds, interpreter, tiers
 from dmc_optim.ces.engine.admission import CoreLease
 from dmc_optim.ces.engine.blobs import BlobCache
 from dmc_optim.ces.engine.cgroup_parents import sweep
@@ -113,7 +113,7 @@ class Embedded:
         return [slot.supervisor_pid for slot in self._slots]
 
     def execute(self, request: Request) -> Iterator[Result]:
-        """Results in test order as they are known. Raises ConfigError for an unknown comparator."""
+        """Results in test order as they are known. Raises ConfigError for an unknown comparator, unusable limits."""
         return ResultStream(self, self._submit(request))
 
     def execute_many(self, requests: Iterable[Request]) -> Iterator[tuple[int, list[Result]]]:
@@ -225,6 +225,7 @@ class Embedded:
 
     def _job(self, request: Request, changed: Callable[[Job], None]) -> Job:
         comparator(request.comparator)
+        bounds.check(request.limits)
         return Job(request, next(self._serials), changed)
 
     def _enqueue(self, job: Job) -> None:

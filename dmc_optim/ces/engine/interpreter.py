@@ -87,7 +87,7 @@ def find(executable: str = "") -> Interpreter:
         facts = json.loads(done.stdout)
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         tail = (getattr(error, "stderr", None) or str(error)).strip().splitlines()[-1:]
-        raise EngineError(f"interpreter {path} does not start ({' '.join(tail)}): name another one") from error
+        raise EngineError(f"interpreter {path} does not start ({' '.join(tail)[:200]}): name another one") from error
     versions = [f"{name} {_version(name)}" for name in PACKAGES if _version(name)]
     own = (*facts["stdlib"], *(source for source, _ in packages))
     libraries = {os.path.realpath(library) for library in facts["libraries"]}

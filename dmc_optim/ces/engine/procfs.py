@@ -1,6 +1,8 @@
 """Process trees from /proc."""
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -40,3 +42,13 @@ def threads_of(uid: int) -> int:
         if int(fields.get("Uid", "-1").split()[0]) == uid:
             total += int(fields.get("Threads", "0"))
     return total
+
+
+def longest_wait_s(pids: Iterable[int]) -> float:
+    """Seconds that one of several processes was ready but did not run; the longest, because what processes of one
+    program wait for each other is its own doing."""
+    waited = 0
+    for pid in pids:
+        with suppress(OSError, ValueError, IndexError):
+            waited = max(waited, int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]))
+    return waited / 1e9

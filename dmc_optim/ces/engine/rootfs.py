@@ -127,7 +127,7 @@ def _site_directory(interpreter: Interpreter, sources: dict[str, int]) -> None:
 def _writable(owner: int, tmp_bytes: int) -> None:
     flags = ns.MS_NOSUID | ns.MS_NODEV
     os.makedirs(f"{STAGE}/dev/shm", exist_ok=True)
-    mounts = [("/tmp", f"mode=755,uid={owner},gid={owner},size={tmp_bytes},nr_inodes={_SCRATCH_INODES}")]
+    mounts = [("/tmp", f"mode=755,uid={owner},gid={owner},size={max(tmp_bytes, 1)},nr_inodes={_SCRATCH_INODES}")]
     if owner != 0:  # programs that share the sandbox's uid could write here, so they get no source file
         mounts.append(("/box", f"mode=755,uid={owner},gid={owner},size=64m,nr_inodes=16"))
     for path, options in mounts:

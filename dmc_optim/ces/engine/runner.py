@@ -153,7 +153,7 @@ class Runner:
     def _started(self, limits: Limits) -> Sandbox:
         """A running sandbox with the scratch size asked for, recycled now and then."""
         stale = limits.tmp_bytes != self._tmp_bytes or self._runs > _RECYCLE_RUNS
-        if self._sandbox is not None and stale and not self._sandbox.has_program:
+        if self._sandbox is not None and (self._sandbox.broken or (stale and not self._sandbox.has_program)):
             self.drop()
         if self._sandbox is None:
             self._runs = 0

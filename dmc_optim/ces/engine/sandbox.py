@@ -10,9 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from dmc_optim.ces.engine.blobs import sealed
 from dmc_optim.ces.engine.cgroups import SlotCgroup
@@ -20,7 +18,7 @@ from dmc_optim.ces.engine.clocks import Timing
 from dmc_optim.ces.engine.inside.processes import kill_all
 from dmc_optim.ces.engine.interpreter import Interpreter
 from dmc_optim.ces.engine.launch import INNER_UID, Isolation, launch
-from dmc_optim.ces.engine.procfs import threads_of
+from dmc_optim.ces.engine.procfs import longest_wait_s, threads_of
 from dmc_optim.ces.engine.slot_files import SlotFiles
 from dmc_optim.ces.engine.verdict import Outcome
 from dmc_optim.ces.types import MIB, Clock, Limits
@@ -96,6 +94,8 @@ class Sandbox:
         self._control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         self._pidfd = self._template = -1
         self._template_pid = 0
+        self._programs = 0
+        self.broken = False  # a message may lie unread, which the next template would take for its own
         self._idle = frozenset[int]()  # processes that are no part of what is supervised
         self._poll = select.poll()
         with inner:
@@ -155,6 +155,7 @@ class Sandbox:
         if reply[:1] != b"D" or killed_for:  # a late kill could hit the next run, so the template goes too
             self.end_program()
         if reply[:1] != b"D":
+            self.broken = True
             if not self._cgroup.oom_kills():
                 raise Lost("the template ended during a run")
             return self._finished(reply, "memory limit", started, limits, 0, killed=1)
@@ -169,6 +170,8 @@ class Sandbox:
         self._cgroup.limit_processes(limits.processes + _KEPT_PROCESSES)
         self._cgroup.limit_memory(limits.memory_bytes)
         self._await_template()
+        self._programs += 1
+        self._cgroup.oom_kills()  # what was killed before this program is not its doing
         self._leave_out(0)
         self._cgroup.begin()
         address = max(_ADDRESS_FACTOR * limits.memory_bytes, _LEAST_ADDRESS)
@@ -203,6 +206,9 @@ class Sandbox:
             return Compiled(reply[_COMPILED.size :].decode(), _COMPILED.unpack_from(reply)[1])
         killed = self._cgroup.oom_kills()
         self.end_program()
+        self.broken = kind != b"S"
+        if killed and self.broken and self._programs > 1:
+            raise Lost("the template ran out of memory")  # whether by this program, a fresh sandbox tells
         failure = Outcome(oom_kills=killed, killed_for=killed_for, output_limit=limits.output_bytes)
         if kind == b"S":
             failure = replace(failure, compile_error=reply[1:].decode("utf-8", "replace"))
@@ -280,9 +286,11 @@ class Sandbox:
                     _CREDENTIALS.unpack(packed)[0] for _, kind, packed in ancillary if kind == socket.SCM_CREDENTIALS
                 )
                 self._template_pid = pid
+                if self._control.fileno() in self._poll_now():
+                    continue  # it ended, and says nothing else before it has a program
                 try:
                     self._template = os.pidfd_open(pid)
-                except ProcessLookupError:
+                except OSError:
                     raise Lost("the template ended") from None
 
     def end_program(self) -> None:
@@ -350,17 +358,8 @@ class Sandbox:
                 check_at = min(now + left, at_wall)
 
     def _starved_s(self, most: float) -> float:
-        """Seconds that the running program was ready but another process had the core; no part of its wall limit.
-
-        Of several processes the one that waited longest counts: what they wait for each other is their own doing.
-        most: the wall time in which no process of the program ran.
-        """
-        waited = 0
-        for pid in self._cgroup.processes():
-            if pid not in self._idle:
-                with suppress(OSError, ValueError, IndexError):
-                    waited = max(waited, int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]))
-        return min(waited / 1e9, most)
+        """Seconds in which others had the core, no part of a wall limit. most: those in which no process of it ran."""
+        return min(longest_wait_s(pid for pid in self._cgroup.processes() if pid not in self._idle), most)
 
     def _ready(self, timeout_s: float) -> list[int]:
         return [fd for fd, _ in self._poll.poll(timeout_s * 1000 + 1)]

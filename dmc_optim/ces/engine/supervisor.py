@@ -128,7 +128,7 @@ class Supervisor:
             try:
                 result = self._measure(program, position, text, expected, fds)
                 return result._replace(retries=attempt) if attempt else result
-            except (Lost, DmcOptimError) as error:
+            except (Lost, DmcOptimError, OSError) as error:
                 trouble = str(error)
             self.runner.drop()
         return Measured(position, Status.INFRASTRUCTURE, trouble, retries=ATTEMPTS - 1)

@@ -126,21 +126,23 @@ def template(conn: _socket.socket, flag: mmap.mmap) -> Job:
     conn.send(COMPILED.pack(b"K", time.process_time_ns()) + preloaded)
     ready = select.poll()
     ready.register(conn, select.POLLIN)
-    run_number = 0
+    run_number, taken = 0, mmap.mmap(-1, mmap.PAGESIZE)
     while True:
         if run_number >= expected_runs:
             ready.poll()
         run_number += 1
-        flag[:] = _CLEAR
+        flag[:], taken[0] = _CLEAR, 0
         protected, forked = os.getpid(), time.monotonic_ns()
         pid = os.fork()
         if pid == 0:
             drop_privileges(protected)
             kind, files = receive(conn)
+            taken[0] = 1
+            taken.close()  # before the program, which must not reach it
             take_files(files)
             return (code if kind == b"R" else empty), namespaces, flag
         reply = reap(pid, forked, flag, b"D")
-        if ready.poll(0):
+        if not taken[0]:
             os._exit(_GONE)  # the run ended before it took its message: its set-up failed, which is no verdict
         clean_scratch()
         try:
