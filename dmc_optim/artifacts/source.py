@@ -173,16 +173,17 @@ def source_names(files: list[SourceFile]) -> tuple[set[str], set[str]]:
     return ids, names
 
 
-def read_range(span: SourceRange) -> Iterator[tuple[int, dict[str, Any]]]:
+def read_range(span: SourceRange, schema: pa.Schema = SOURCE_SCHEMA) -> Iterator[tuple[int, dict[str, Any]]]:
     """(index in the split, row) of a range; text as bytes, a few rows in memory at a time.
 
-    Raises SourceError with file and rows where a page cannot be read.
+    schema: part of SOURCE_SCHEMA, down to fields of its structs; only that is read from the file. Raises SourceError
+    with file and rows where a page cannot be read.
     """
     index = span.start
     try:
         fs, path = fsspec.core.url_to_fs(span.url)
         with fs.open(path, "rb") as handle:
-            for table in _tables(pq.ParquetFile(handle), span.start, span.stop):
+            for table in _tables(pq.ParquetFile(handle), span.start, span.stop, schema):
                 for row in table.to_pylist():
                     yield span.first + index, row
                     index += 1
@@ -191,8 +192,8 @@ def read_range(span: SourceRange) -> Iterator[tuple[int, dict[str, Any]]]:
         raise SourceError(f"{where} cannot be read: {str(error).splitlines()[0]}") from error
 
 
-def _tables(parquet: pq.ParquetFile, start: int, stop: int) -> Iterator[pa.Table]:
-    """Rows [start, stop) in small tables of SOURCE_SCHEMA, in order."""
+def _tables(parquet: pq.ParquetFile, start: int, stop: int, schema: pa.Schema) -> Iterator[pa.Table]:
+    """Rows [start, stop) in small tables of the schema, in order."""
     groups, position = [], 0
     first = None
     for group in range(parquet.num_row_groups):
@@ -202,14 +203,24 @@ def _tables(parquet: pq.ParquetFile, start: int, stop: int) -> Iterator[pa.Table
             first = position if first is None else first
         position += rows
     index = first or 0
-    for batch in parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=list(SOURCE_SCHEMA.names)):
+    for batch in parquet.iter_batches(ROWS_AT_ONCE, row_groups=groups, columns=_paths(parquet, schema)):
         if index >= stop:
             return
         own = batch.slice(max(start - index, 0), stop - max(start, index))
         index += batch.num_rows
         if own.num_rows:
             table = pa.Table.from_batches([own])
-            yield pa.table([table.column(f.name).cast(f.type) for f in SOURCE_SCHEMA], schema=SOURCE_SCHEMA)
+            yield pa.table([table.column(f.name).cast(f.type) for f in schema], schema=schema)
+
+
+def _paths(parquet: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+    """The schema as column paths: the named fields of a struct, so that its other fields are not read."""
+    paths = []
+    for field in schema:
+        actual = parquet.schema_arrow.field(field.name).type
+        inner = field.type if pa.types.is_struct(field.type) and pa.types.is_struct(actual) else ()
+        paths += [f"{field.name}.{part.name}" for part in inner] or [field.name]
+    return paths
 
 
 _TEXT_KINDS = (
