@@ -168,13 +168,14 @@ def _run_stage(
     spec = STAGES[stage]
     progress.current().start(stage, checked.shards)
     local = request.runner == LOCAL_RUNNER
-    threads = request.engine.connect().parallelism if spec.executes and local else 2
+    slots = request.engine.connect().parallelism if spec.executes and local else None
 
     def run_now(transform: Any) -> None:
-        run(transform, stage, request.runner, threads, request.beam_options)
+        run(transform, stage, request.runner, slots or 2, request.beam_options)
 
     run_now(WIRING[stage](context, _inputs(checked, context, say, run_now)))
     record = _record(context, key, outside, request.runner, time.monotonic() - started)
+    record |= {} if slots is None else {"slots": slots}
     layout.write_json(layout.stage_file(stage), record)
     clean(layout, stage)
     progress.current().finish(_note(record["counts"]))
