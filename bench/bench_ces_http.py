@@ -4,7 +4,8 @@
 
 Work set: with --source (a CodeContests table), the first 12 problems with at least 6 correct solutions and 40 tests,
 6 solutions each, their first 40 tests: 2,880 executions. Without it, as many of programs made here, right and wrong.
-Beside throughput: the forms the wire could have, a 20 MB input, and how fast work stops when its client is gone.
+Beside throughput: the forms the wire could have, a 20 MB input, how fast work stops when its client is gone, and
+verdicts and durations while ten times as many clients ask as the node takes (--overload-s seconds).
 """
 
 import argparse
@@ -17,6 +18,7 @@ import statistics
 import struct
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -78,10 +80,10 @@ def requests_of(problems: list[tuple[list[bytes], list[TestCase]]], batch: int) 
 
 
 @contextmanager
-def service(slots: int) -> Iterator[str]:
+def service(slots: int, *options: str) -> Iterator[str]:
     """A node in a process of its own; its URL."""
     script = "from dmc_optim.cli.ces_serve import serve; serve()"
-    command = [sys.executable, "-c", script, "--port", "0", "--json", "--slots", str(slots)]
+    command = [sys.executable, "-c", script, "--port", "0", "--json", "--slots", str(slots), *options]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     assert process.stdout is not None
     url = json.loads(process.stdout.readline())["url"]
@@ -245,6 +247,44 @@ def stop_after_leaving(url: str) -> list[float]:
     return waits
 
 
+def overload(slots: int, seconds: float) -> dict[str, float]:
+    """Ten times as many clients as a node with a short queue takes: refusals, wrong verdicts, drift of durations."""
+    program = b"n = int(input())\nx = 0\nfor i in range(200_000):\n    x = (x * 31 + i) & 0xFFFF\nprint(n * n)\n"
+    right = [TestCase(f"r{n}", str(n).encode(), str(n * n).encode()) for n in range(3)]
+    request = Request(program, (*right, TestCase("w", b"7", b"50")))
+    wanted = [Status.SUCCESS] * 3 + [Status.WRONG_ANSWER]
+    durations: list[float] = []
+    wrong = 0
+
+    def ask(until: float) -> None:
+        nonlocal wrong
+        with closing(connect(url)) as client:
+            while time.monotonic() < until:
+                results = list(client.execute(request))
+                wrong += [result.status for result in results] != wanted
+                durations.extend(result.duration_s or 0.0 for result in results)
+
+    with service(slots, "--queue-limit", "2") as url:
+        ask(time.monotonic() + 5)
+        alone, durations = statistics.median(durations), []
+        until = time.monotonic() + seconds
+        clients = [threading.Thread(target=ask, args=(until,)) for _ in range(10 * (3 * slots + 2))]
+        for client in clients:
+            client.start()
+        for client in clients:
+            client.join()
+        metrics = httpx2.get(f"{url}/metrics").text
+    refusals = next(float(x.split()[1]) for x in metrics.splitlines() if 'refusals_total{code="queue_full"}' in x)
+    return {
+        "clients": len(clients),
+        "answers": len(durations) / 4,
+        "refusals": refusals,
+        "wrong_answers": wrong,
+        "median_duration_alone_s": alone,
+        "median_duration_drift": statistics.median(durations) / alone - 1,
+    }
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--source", type=Path, help="CodeContests table; without it, programs made here")
@@ -252,6 +292,7 @@ def main() -> None:
     parser.add_argument("--slots", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--json", action="store_true")
+    parser.add_argument("--overload-s", type=float, default=60.0)
     options = parser.parse_args()
     problems = list(problems_of(options.source) if options.source else problems_made_here())
     figures: dict[str, Any] = {
@@ -261,6 +302,7 @@ def main() -> None:
     with service(options.slots) as url:
         figures["large_input"] = large_input(url)
         figures["stop_after_leaving_s"] = stop_after_leaving(url)
+    figures["overload"] = overload(options.slots, options.overload_s)
     figures["work_set_sha256"] = hashlib.sha256(repr(problems).encode()).hexdigest()[:16]
     if options.json:
         print(json.dumps(figures, indent=1))
