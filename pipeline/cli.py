@@ -52,14 +52,9 @@ def build(**options: Any) -> None:
 def _request(options: dict[str, Any]) -> Any:
     from pathlib import Path
 
-    from dmc_optim.config import load_config
-    from pipeline.request import EXAMPLES, BuildRequest
+    from pipeline.request import BuildRequest, bundled_config
     from transforms.context import EngineSpec
 
-    config_path = options["config_path"]
-    bundled = EXAMPLES / "build.toml"
-    if config_path is None and not options["source"] and bundled.exists():
-        config_path = str(bundled)
     if not options["out"].strip():
         raise ConfigError("--out: give a directory")
     if "://" not in options["out"] and Path(options["out"]).is_file():
@@ -67,7 +62,7 @@ def _request(options: dict[str, Any]) -> Any:
     return BuildRequest(
         source=options["source"],
         out=options["out"],
-        config=load_config(config_path),
+        config=bundled_config(options["source"], options["config_path"]),
         benchmarks=tuple(options["benchmarks"]),
         generator=options["generator"],
         judge=options["judge"],

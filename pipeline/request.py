@@ -11,7 +11,7 @@ from dmc_optim.artifacts import benchmark
 from dmc_optim.artifacts.layout import Layout
 from dmc_optim.artifacts.source import SourceFile, find_files
 from dmc_optim.ces import check_spec
-from dmc_optim.config import BuildConfig, digest
+from dmc_optim.config import BuildConfig, digest, load_config
 from dmc_optim.errors import ArtifactError, ConfigError, DmcOptimError, SourceError
 from dmc_optim.llm.recorded import RecordedCompletions
 from dmc_optim.llm.spec import GeneratorSpec, RecordedSpec, parse_generator_spec
@@ -84,6 +84,14 @@ class CheckedRequest:
             "comparator": execution.comparator,
             "engine": self.request.engine.ces if self.request.engine.ces.startswith("fake") else "ces",
         }
+
+
+def bundled_config(source: str, path: str | None) -> BuildConfig:
+    """The configuration at `path`; without one, and without a source, that of the bundled corpus."""
+    bundled = EXAMPLES / "build.toml"
+    if path is None and not source and bundled.exists():
+        return load_config(bundled)
+    return load_config(path)
 
 
 def check(request: BuildRequest) -> CheckedRequest:

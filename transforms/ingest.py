@@ -62,8 +62,8 @@ def ingest_row(context: StageContext, problem_id: str, source_split: str, row: d
     try:
         problem = problem_row(problem_id, source_split, row)
         solutions = {label: _solutions(row, column) for column, label in _SOLUTIONS}
-        tests = {category: _pairs(row, column, "input", "output") for column, category in _TESTS}
-        file_names = [n for column in ("input_file", "output_file") if (n := _text(row, column, optional=True))]
+        tests = test_pairs(row)
+        file_names = named_files(row)
     except MalformedRow as error:
         drop = Drop(Reason.MALFORMED_ROW, detail=str(error))
         done.rows["exclusions"].append(exclusion(context.stage, Entity.ROW, problem_id, problem_id, drop))
@@ -107,6 +107,16 @@ def problem_row(problem_id: str, source_split: str, row: dict[str, Any]) -> dict
         "time_limit_s": seconds,
         "memory_limit_bytes": row["memory_limit_bytes"],
     }
+
+
+def test_pairs(row: dict[str, Any]) -> dict[Category, list[tuple[str, str]]]:
+    """(input, output) of the original tests, duplicates included. Raises MalformedRow."""
+    return {category: _pairs(row, column, "input", "output") for column, category in _TESTS}
+
+
+def named_files(row: dict[str, Any]) -> list[str]:
+    """Files that the problem reads or writes instead of the standard streams. Raises MalformedRow."""
+    return [name for column in ("input_file", "output_file") if (name := _text(row, column, optional=True))]
 
 
 def _solutions(row: dict[str, Any], column: str) -> list[tuple[str, str]]:
@@ -283,7 +293,7 @@ def test_row(
     }
 
 
-test_row.__test__ = test_id.__test__ = False  # type: ignore[attr-defined]  # not pytest functions
+test_row.__test__ = test_id.__test__ = test_pairs.__test__ = False  # type: ignore[attr-defined]  # not pytest functions
 
 
 class Ingest(beam.PTransform):

@@ -10,6 +10,7 @@ from dmc_optim.errors import DmcOptimError
 
 COMMANDS = {
     "build": "pipeline.cli:build",
+    "plan": "pipeline.plan_cli:plan",
     "status": "dmc_optim.cli.status:status",
     "why": "dmc_optim.cli.why:why",
     "ces": "dmc_optim.cli.ces:ces",
@@ -22,7 +23,7 @@ COMMANDS = {
     "study": "dmc_optim.cli.study:study",
     "generate": "dmc_optim.cli.generate:generate",
 }
-"""Command name → `module:attribute`. `build` lives with the pipeline, above this package in the layers."""
+"""Command name → `module:attribute`. `build` and `plan` live with the pipeline, above this package in the layers."""
 
 
 class LazyGroup(click.Group):
