@@ -96,7 +96,7 @@ def test_too_few_problems_is_said_with_what_to_do(tmp_path):
     with pytest.raises(ArtifactError, match=r"no manifest\.json"):
         make_plan(Layout(str(tmp_path)), CampaignSettings())
     empty = Layout(str(tmp_path / "empty"))
-    empty.write_json(empty.path("manifest.json"), {"config": {}})
+    empty.write_json(empty.path("manifest.json"), {"schema_version": "1.0.0", "config": {}})
     with pytest.raises(ArtifactError, match="no reference durations"):
         make_plan(empty, CampaignSettings())
 
