@@ -39,6 +39,7 @@ check: install ## Lint, types, layers, sizes, documented commands
 
 docs: install ## Write the generated pages: commands, tables
 	$(BIN)/python make/cli_docs.py > docs/cli.md
+	$(BIN)/python -m dmc_optim.report.tables_doc > docs/tables.md
 
 bench: install ## Benchmarks: ratios inside one run, one after another
 	@for script in bench/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
