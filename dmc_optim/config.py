@@ -20,6 +20,7 @@ from dmc_optim.ces.types import Clock, Limits
 from dmc_optim.errors import ConfigError
 
 LANGUAGES = {"unknown": 0, "python2": 1, "cpp": 2, "python3": 3, "java": 4}  # codes of deepmind/code_contests
+LOCAL_RUNNER = "FnApiRunner"  # named: Beam's `DirectRunner` picks another one by what it finds
 MOST_SHARDS = 10_000
 COMPARATORS = ("exact", "trimmed", "tokens", "tokens_float:EPS")
 

@@ -11,10 +11,10 @@ from typing import Any
 from dmc_optim import progress
 from dmc_optim.artifacts.layout import Layout, absolute
 from dmc_optim.artifacts.source import plan_ranges, source_names
-from dmc_optim.config import digest
+from dmc_optim.config import LOCAL_RUNNER, digest
 from dmc_optim.errors import ArtifactError, StageError
 from dmc_optim.llm.spec import probe
-from pipeline.request import LOCAL_RUNNER, BuildRequest, CheckedRequest, check, open_output
+from pipeline.request import BuildRequest, CheckedRequest, check, open_output
 from schemas.enums import Entity, Reason, Stage
 
 

@@ -11,7 +11,7 @@ from dmc_optim.artifacts import benchmark
 from dmc_optim.artifacts.layout import Layout
 from dmc_optim.artifacts.source import SourceFile, find_files
 from dmc_optim.ces import check_spec
-from dmc_optim.config import BuildConfig, digest, load_config
+from dmc_optim.config import LOCAL_RUNNER, BuildConfig, digest, load_config
 from dmc_optim.errors import ArtifactError, ConfigError, DmcOptimError, SourceError
 from dmc_optim.llm.recorded import RecordedCompletions
 from dmc_optim.llm.spec import GeneratorSpec, RecordedSpec, parse_generator_spec
@@ -20,7 +20,6 @@ from schemas.enums import Stage
 from transforms.context import EngineSpec
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "examples"
-LOCAL_RUNNER = "FnApiRunner"  # named: `DirectRunner` picks another one by what it finds
 ROWS_PER_SHARD = 32
 MAX_SHARDS = 1024
 VERSIONED = ("dmc-optim", "apache-beam", "pyarrow", "numpy", "scipy", "datasketch")

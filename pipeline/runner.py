@@ -14,8 +14,8 @@ from apache_beam.runners.portability.portable_runner import PortableRunner
 from apache_beam.runners.runner import PipelineRunner, create_runner
 
 from dmc_optim import errors
+from dmc_optim.config import LOCAL_RUNNER
 from dmc_optim.errors import ConfigError, DmcOptimError, StageError
-from pipeline.request import LOCAL_RUNNER
 
 _GRPC_DETAILS = re.compile(r'details = "(.*)"')
 _OWN_ERROR = re.compile(r"dmc_optim\.errors\.(\w+): (.*)")

@@ -7,7 +7,9 @@ from typing import Any
 import duckdb
 
 from dmc_optim.errors import UsageError
+from dmc_optim.report.event import Event
 from dmc_optim.report.explain import explain
+from dmc_optim.report.story_problem import problem_events
 from schemas.enums import Entity, Stage
 
 Connection = duckdb.DuckDBPyConnection
@@ -27,17 +29,6 @@ class Match:
     def __str__(self) -> str:
         own = "" if self.entity_id == self.problem_id else f" {self.entity_id}"
         return f"{self.entity}{own} of {self.problem_id}" if own else f"{self.entity} {self.problem_id}"
-
-
-@dataclass(frozen=True)
-class Event:
-    """One line of a story. reason, value, threshold: what decided, when something was dropped."""
-
-    stage: str
-    text: str
-    reason: str | None = None
-    value: float | None = None
-    threshold: float | None = None
 
 
 @dataclass(frozen=True)
@@ -89,8 +80,6 @@ def tell(connection: Connection, match: Match) -> Story:
         events = [_drop_event(row) for row in _exclusions(connection, match)]
         return Story(*_key(match), f"row {match.problem_id}", f"dropped by {Stage.INGEST}", events)
     if match.entity == Entity.PROBLEM:
-        from dmc_optim.report.story_problem import problem_events
-
         events = list(problem_events(connection, match.problem_id))
         name, source, difficulty = _one(
             connection, "SELECT name, source, difficulty FROM problems WHERE problem_id = ?", [match.problem_id]

@@ -5,8 +5,8 @@ from typing import Any
 
 import duckdb
 
+from dmc_optim.report.event import Event
 from dmc_optim.report.explain import explain
-from dmc_optim.report.story import Event
 from schemas.enums import Category, Label, Stage
 
 Connection = duckdb.DuckDBPyConnection
