@@ -15,7 +15,7 @@ def _attempts(body: str) -> V:
 
 
 ESCAPES = {
-    "host_files": _attempts("for p in ('/etc/shadow', '/etc/hostname', '/root/.bashrc', '/var/log', '/sys/kernel', '/boot', '/run', '/home', '/mnt', '/opt', '/work', '/srv'): attempt(p, lambda: os.listdir(p) or None if os.path.isdir(p) else open(p).read())\ngot = [g for g in got if g not in ('/root', '/home', '/opt')]"),
+    "host_files": _attempts("for p in ('/etc/shadow', '/etc/hostname', '/root/.bashrc', '/var/log', '/sys/kernel', '/boot', '/run', '/home', '/mnt', '/opt', '/data', '/srv'): attempt(p, lambda: os.listdir(p) or None if os.path.isdir(p) else open(p).read())\ngot = [g for g in got if g not in ('/root', '/home', '/opt')]"),
     "proc_of_others": _attempts("for pid in range(1, 200):\n    if pid != os.getpid():\n        for n in ('mem', 'environ', 'maps', 'cmdline', 'fd/0', 'root/etc', 'cwd', 'exe', 'stack', 'syscall', 'task'):\n            attempt((pid, n), lambda: os.stat(f'/proc/{pid}/{n}'))"),
     "proc_of_the_system": _attempts("for p in ('sys/kernel/core_pattern', 'sysrq-trigger', 'kcore', 'keys', 'mounts/x', 'meminfo', 'version', 'net/tcp', 'kallsyms', 'cmdline', 'config.gz', 'modules', 'partitions'): attempt(p, lambda: open('/proc/' + p).read(1))"),
     "own_mem_of_init_by_thread": _attempts("for p in ('/proc/1/task/1/mem', '/proc/self/../1/mem', '/proc/thread-self/../../../1/environ', '/proc/self/root/../init'): attempt(p, lambda: open(p, 'rb').read(1))"),
