@@ -247,14 +247,32 @@ def stop_after_leaving(url: str) -> list[float]:
     return waits
 
 
+def bare_cpu_s(program: bytes) -> float:
+    """CPU seconds of a plain interpreter that runs a program without input."""
+    process = subprocess.Popen([sys.executable, "-I", "-S", "-c", program.decode()], stdout=subprocess.DEVNULL)
+    _, _, usage = os.wait4(process.pid, 0)
+    process.returncode = 0
+    return usage.ru_utime + usage.ru_stime
+
+
 def overload(slots: int, seconds: float) -> dict[str, float]:
-    """Ten times as many clients as a node with a short queue takes: refusals, wrong verdicts, drift of durations."""
+    """Ten times as many clients as a node with a short queue takes: refusals, wrong verdicts, drift of durations.
+
+    bare: the same program in a plain process, by its CPU time less that of an empty one, now and then in between.
+    """
     program = b"n = int(input())\nx = 0\nfor i in range(200_000):\n    x = (x * 31 + i) & 0xFFFF\nprint(n * n)\n"
     right = [TestCase(f"r{n}", str(n).encode(), str(n * n).encode()) for n in range(3)]
     request = Request(program, (*right, TestCase("w", b"7", b"50")))
     wanted = [Status.SUCCESS] * 3 + [Status.WRONG_ANSWER]
     durations: list[float] = []
     wrong = 0
+
+    def bare(until: float) -> float:
+        found = []
+        while time.monotonic() < until:
+            found.append(bare_cpu_s(program.replace(b"int(input())", b"7")) - bare_cpu_s(b""))
+            time.sleep(0.1)
+        return statistics.median(found)
 
     def ask(until: float) -> None:
         nonlocal wrong
@@ -267,10 +285,12 @@ def overload(slots: int, seconds: float) -> dict[str, float]:
     with service(slots, "--queue-limit", "2") as url:
         ask(time.monotonic() + 5)
         alone, durations = statistics.median(durations), []
+        bare_alone = bare(time.monotonic() + 5)
         until = time.monotonic() + seconds
         clients = [threading.Thread(target=ask, args=(until,)) for _ in range(10 * (3 * slots + 2))]
         for client in clients:
             client.start()
+        bare_loaded = bare(until)
         for client in clients:
             client.join()
         metrics = httpx2.get(f"{url}/metrics").text
@@ -282,6 +302,7 @@ def overload(slots: int, seconds: float) -> dict[str, float]:
         "wrong_answers": wrong,
         "median_duration_alone_s": alone,
         "median_duration_drift": statistics.median(durations) / alone - 1,
+        "bare_drift": bare_loaded / bare_alone - 1,
     }
 
 
