@@ -30,6 +30,7 @@ import httpx2
 import psutil
 
 from dmc_optim.ces import Executor, Limits, Request, Result, TestCase, connect
+from dmc_optim.ces.engine.bench import bare_cpu_s
 from dmc_optim.ces.service.wire import decode_line, decode_result, encode_request, encode_result
 from schemas.enums import Status
 
@@ -247,14 +248,6 @@ def stop_after_leaving(url: str) -> list[float]:
     return waits
 
 
-def bare_cpu_s(program: bytes) -> float:
-    """CPU seconds of a plain interpreter that runs a program without input."""
-    process = subprocess.Popen([sys.executable, "-I", "-S", "-c", program.decode()], stdout=subprocess.DEVNULL)
-    _, _, usage = os.wait4(process.pid, 0)
-    process.returncode = 0
-    return usage.ru_utime + usage.ru_stime
-
-
 def overload(slots: int, seconds: float) -> dict[str, float]:
     """Ten times as many clients as a node with a short queue takes: refusals, wrong verdicts, drift of durations.
 
@@ -264,22 +257,24 @@ def overload(slots: int, seconds: float) -> dict[str, float]:
     right = [TestCase(f"r{n}", str(n).encode(), str(n * n).encode()) for n in range(3)]
     request = Request(program, (*right, TestCase("w", b"7", b"50")))
     wanted = [Status.SUCCESS] * 3 + [Status.WRONG_ANSWER]
+    cold = [sys.executable, "-I", "-S", "-c"]
+    same = program.replace(b"int(input())", b"7").decode()
     durations: list[float] = []
-    wrong = 0
+    wrong: list[list[Status]] = []  # appended to by many threads, where a count could lose some
 
     def bare(until: float) -> float:
         found = []
         while time.monotonic() < until:
-            found.append(bare_cpu_s(program.replace(b"int(input())", b"7")) - bare_cpu_s(b""))
+            found.append(bare_cpu_s([*cold, same]) - bare_cpu_s([*cold, ""]))
             time.sleep(0.1)
         return statistics.median(found)
 
     def ask(until: float) -> None:
-        nonlocal wrong
         with closing(connect(url)) as client:
             while time.monotonic() < until:
                 results = list(client.execute(request))
-                wrong += [result.status for result in results] != wanted
+                if (statuses := [result.status for result in results]) != wanted:
+                    wrong.append(statuses)
                 durations.extend(result.duration_s or 0.0 for result in results)
 
     with service(slots, "--queue-limit", "2") as url:
@@ -299,7 +294,7 @@ def overload(slots: int, seconds: float) -> dict[str, float]:
         "clients": len(clients),
         "answers": len(durations) / 4,
         "refusals": refusals,
-        "wrong_answers": wrong,
+        "wrong_answers": len(wrong),
         "median_duration_alone_s": alone,
         "median_duration_drift": statistics.median(durations) / alone - 1,
         "bare_drift": bare_loaded / bare_alone - 1,

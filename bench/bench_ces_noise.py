@@ -12,6 +12,7 @@ import statistics
 from dmc_optim.ces import Request, TestCase
 from dmc_optim.ces.engine import bench
 from dmc_optim.ces.engine.embedded import Embedded
+from dmc_optim.ranking import References, rank_many
 
 TARGETS = {"idle": 0.02, "other": 0.03, "same": 0.04}
 NAMES = {"idle": "idle", "other": "other core saturated", "same": "same core contended"}
@@ -47,21 +48,12 @@ def durations(engine: Embedded, loops: int) -> list[float]:
     return [result.duration_s or 0.0 for result in engine.execute(Request(WORK, cases))]
 
 
-def percentile(candidate: list[float], references: list[list[float]]) -> float:
-    """Mean over tests of the share of references that the candidate beats, ties half, in points."""
-    shares = []
-    for test, own in enumerate(candidate):
-        column = [reference[test] for reference in references]
-        beaten = sum(other > own for other in column) + 0.5 * sum(other == own for other in column)
-        shares.append(beaten / len(column) * 100)
-    return statistics.fmean(shares)
-
-
 def print_rank_noise(engine: Embedded) -> None:
     loops = [100_000 + 12_000 * number for number in range(REFERENCES)]
-    references = [durations(engine, count) for count in loops]
+    references = References([durations(engine, count) for count in loops])
     middle = loops[REFERENCES // 2] + 6_000
-    found = [percentile(durations(engine, middle), references) for _ in range(RERUNS)]
+    reruns = [durations(engine, middle) for _ in range(RERUNS)]
+    found = (100 * rank_many(reruns, references).qar).tolist()
     print(
         f"rank noise: mean percentile {statistics.fmean(found):.1f}, std over {RERUNS} reruns "
         f"{statistics.stdev(found):.2f} points (target ≤ 1; paper 2.1)"

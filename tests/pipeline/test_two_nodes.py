@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -60,10 +59,9 @@ def nodes() -> Iterator[list[Node]]:
 
 def build(out: Path, *options: str) -> subprocess.Popen[str]:
     environment = os.environ | {"NO_COLOR": "1"}
-    log = out.with_suffix(".log").open("w")
-    return subprocess.Popen(
-        [*COMMAND, "build", "--out", str(out), *options], cwd=ROOT, stdout=log, stderr=log, text=True, env=environment
-    )
+    command = [*COMMAND, "build", "--out", str(out), *options]
+    with out.with_suffix(".log").open("w") as log:
+        return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log, text=True, env=environment)
 
 
 def finished(process: subprocess.Popen[str], out: Path) -> Path:
@@ -108,4 +106,3 @@ def test_a_node_killed_midway_changes_no_verdict(nodes: list[Node], tmp_path: Pa
         ("attrition", ["stage", "entity", "label", "reason", "n_in", "n_out", "n_created", "n_dropped"]),
     ):
         assert decisions(out, table, columns) == decisions(alone, table, columns), table
-    shutil.rmtree(alone)

@@ -157,8 +157,8 @@ def burn_code(seconds: float) -> str:
     """A CPU-bound program that takes about so long on this machine."""
     count = 200_000
     cold = [interpreter.find().executable, "-I", "-S", "-c"]
-    once = min(_bare_cpu_s([*cold, _BURN.format(n=count)], None) for _ in range(5))
-    empty = min(_bare_cpu_s([*cold, "pass"], None) for _ in range(5))
+    once = min(bare_cpu_s([*cold, _BURN.format(n=count)]) for _ in range(5))
+    empty = min(bare_cpu_s([*cold, "pass"]) for _ in range(5))
     return _BURN.format(n=max(int(count * seconds / max(once - empty, 1e-4)), 1000))
 
 
@@ -177,7 +177,7 @@ def noise(engine: Embedded, code: str, runs: int, load: str = "idle") -> Noise:
             if result.status is not Status.SUCCESS or result.duration_s is None:
                 raise RuntimeError(f"the program ended with {result.status}: {result.detail}")
             found.ours.append(result.duration_s)
-            found.bare.append(_bare_cpu_s(bare, core))
+            found.bare.append(bare_cpu_s(bare, core))
     finally:
         for process in spinning:
             process.send_signal(signal.SIGKILL)
@@ -208,7 +208,8 @@ def _pinned(command: list[str], core: int | None) -> subprocess.Popen[bytes]:
     return process
 
 
-def _bare_cpu_s(command: list[str], core: int | None) -> float:
+def bare_cpu_s(command: list[str], core: int | None = None) -> float:
+    """CPU seconds of a plain process, on any core or pinned to one."""
     process = _pinned(command, core)
     _, _, usage = os.wait4(process.pid, 0)
     process.returncode = 0
